@@ -149,6 +149,11 @@ pub const MAX_CLASSES: usize = 29;
 /// Source: chosen: some for each rule. Past it the file is refused.
 pub const MAX_TRIALS: usize = 8_192;
 
+/// States that a flow may go through for one packet.
+/// Source: the longest way has five: new, undecided, decided, read, decided. Past it the packet
+/// goes on, or is dropped where the policy fails closed, and a fault is counted.
+pub const MAX_STEPS: usize = 8;
+
 /// Packets of a flow after which it is decided by what is known, the classifier finished or not.
 /// Source: four times [`INSPECT_PACKETS`] each way; bulk that goes one way would otherwise be asked
 /// about for ever.

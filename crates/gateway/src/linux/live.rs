@@ -71,6 +71,8 @@ pub struct Totals {
     pub resets_failed: u64,
     /// Events that were lost before they could be told.
     pub events_lost: u64,
+    /// Packets whose flow was not there: a fault of this program.
+    pub flows_missing: u64,
 }
 
 /// What the loop tells.
@@ -214,6 +216,7 @@ impl Live {
                         .totals
                         .events_lost
                         .saturating_add(self.gateway.events_dropped()),
+                    flows_missing: self.gateway.flows_missing(),
                     in_kernel: match &self.kernel {
                         Some((_, Some(told))) => Some(told.totals.get()),
                         _ => None,
@@ -376,16 +379,16 @@ impl Live {
                 gateway.handle_queued(now, token, LinkType::RawIp, bytes)
             };
             let mark = verdict
-                .settled
-                .map(|settled| self.marks.apply(packet.mark, settled));
+                .offload()
+                .map(|offload| self.marks.apply(packet.mark, offload));
             let mut changed = None;
-            let mut spoilt = packet.cut && verdict.held;
+            let mut spoilt = packet.cut && verdict.is_held();
             if let Some(payload) = self.gateway.take_rewritten() {
                 let mut bytes = packet.bytes.to_vec();
                 spoilt |= packet.cut || !replace_payload(LinkType::RawIp, &mut bytes, &payload);
                 changed = Some(bytes);
             }
-            if verdict.held && !spoilt {
+            if verdict.is_held() && !spoilt {
                 self.totals.held = self.totals.held.saturating_add(1);
                 if mark.is_some() || changed.is_some() {
                     self.waiting.insert(token, Leaving { mark, changed });
@@ -394,8 +397,8 @@ impl Live {
             }
             // What is settled goes on to the chain that saves the mark; that one drops what is
             // blocked.
-            let accept = (verdict.pass || mark.is_some()) && !spoilt;
-            if !verdict.pass || spoilt {
+            let accept = (verdict.accepts() || mark.is_some()) && !spoilt;
+            if !verdict.accepts() || spoilt {
                 self.totals.dropped = self.totals.dropped.saturating_add(1);
             }
             self.verdicts.push(Given {
@@ -430,11 +433,11 @@ impl Live {
             let mark = leaving.as_ref().and_then(|leaving| leaving.mark);
             let changed = leaving.and_then(|leaving| leaving.changed);
             self.totals.held = self.totals.held.saturating_sub(1);
-            if !verdict.pass {
+            if !verdict.accepts() {
                 self.totals.dropped = self.totals.dropped.saturating_add(1);
             }
             self.lanes
-                .verdict(ticket, verdict.pass, mark, changed.as_deref())?;
+                .verdict(ticket, verdict.accepts(), mark, changed.as_deref())?;
         }
         self.inject()
     }

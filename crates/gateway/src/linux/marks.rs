@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::limits::MAX_CLASSES;
-use crate::verdict::Settled;
+use crate::verdict::Offload;
 
 const STATE: u32 = 0b11;
 const ALLOWED: u32 = 1;
@@ -71,20 +71,20 @@ impl Marks {
 
     /// The mark of a packet that comes back with this verdict; the bits of others stay.
     #[must_use]
-    pub fn apply(self, mark: u32, settled: Settled) -> u32 {
+    pub fn apply(self, mark: u32, settled: Offload) -> u32 {
         (mark & !self.mask()) | (ANSWERED << self.shift) | self.value(settled)
     }
 
-    fn value(self, settled: Settled) -> u32 {
+    fn value(self, settled: Offload) -> u32 {
         let number =
             |class: usize| u32::try_from(class.min(MAX_CLASSES.saturating_sub(1))).unwrap_or(0);
         let value = match settled {
-            Settled::Allowed => ALLOWED,
-            Settled::Blocked => BLOCKED,
-            Settled::AnswersPass => ANSWERS_PASS << STATE_BITS,
-            Settled::Watched => WATCHED << STATE_BITS,
-            Settled::WatchedIn(class) => number(class).saturating_add(WATCHED_IN) << STATE_BITS,
-            Settled::Shaped(class) => SHAPED | (number(class) << STATE_BITS),
+            Offload::Allowed => ALLOWED,
+            Offload::Blocked => BLOCKED,
+            Offload::AnswersPass => ANSWERS_PASS << STATE_BITS,
+            Offload::Watched => WATCHED << STATE_BITS,
+            Offload::WatchedIn(class) => number(class).saturating_add(WATCHED_IN) << STATE_BITS,
+            Offload::Shaped(class) => SHAPED | (number(class) << STATE_BITS),
         };
         value << self.kept_shift()
     }
@@ -116,7 +116,7 @@ impl Marks {
     }
 
     /// A state and its mask, as the packet filter writes them.
-    pub(super) fn state(self, settled: Settled) -> String {
+    pub(super) fn state(self, settled: Offload) -> String {
         format!("{}/{}", Hex(self.value(settled)), self.state_mask())
     }
 
@@ -127,7 +127,7 @@ impl Marks {
     }
 
     /// A connection's whole value and its mask, as the packet filter writes them.
-    pub(super) fn whole(self, settled: Settled) -> String {
+    pub(super) fn whole(self, settled: Offload) -> String {
         format!("{}/{}", Hex(self.value(settled)), Hex(self.kept()))
     }
 }
@@ -146,7 +146,7 @@ impl fmt::Display for Hex {
 mod tests {
     use super::Marks;
     use crate::limits::MAX_CLASSES;
-    use crate::verdict::Settled;
+    use crate::verdict::Offload;
 
     #[test]
     fn only_our_bits_change_and_all_verdicts_differ() {
@@ -155,15 +155,15 @@ mod tests {
             assert_eq!(marks.mask(), mask);
             let mut seen = std::collections::BTreeSet::new();
             let some = [
-                Settled::Allowed,
-                Settled::Blocked,
-                Settled::AnswersPass,
-                Settled::Watched,
+                Offload::Allowed,
+                Offload::Blocked,
+                Offload::AnswersPass,
+                Offload::Watched,
             ];
             let verdicts = some
                 .into_iter()
-                .chain((0..MAX_CLASSES).map(Settled::Shaped))
-                .chain((0..MAX_CLASSES).map(Settled::WatchedIn));
+                .chain((0..MAX_CLASSES).map(Offload::Shaped))
+                .chain((0..MAX_CLASSES).map(Offload::WatchedIn));
             for settled in verdicts {
                 let marked = marks.apply(0xffff_ffff, settled);
                 assert_eq!(marked | mask, 0xffff_ffff);
@@ -173,7 +173,7 @@ mod tests {
                 assert_eq!(marks.kept() & (mask ^ marks.kept()), 0);
                 assert_ne!(marked & (mask ^ marks.kept()), 0);
                 assert!(seen.insert(marked));
-                let passes = matches!(settled, Settled::Allowed | Settled::Shaped(_));
+                let passes = matches!(settled, Offload::Allowed | Offload::Shaped(_));
                 let bits = marks.passes();
                 let (_, bit) = bits.split_once("/0x").unwrap();
                 let bit = u32::from_str_radix(bit, 16).unwrap();

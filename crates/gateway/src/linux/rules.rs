@@ -27,7 +27,7 @@ use super::marks::{Hex, Marks};
 use super::saved::{answered, is_whole, jumps, removal, standing};
 use super::shaper::class_id;
 use super::tool::{Tool, ToolError};
-use crate::verdict::Settled;
+use crate::verdict::Offload;
 
 /// What the kernel forwards passes here.
 pub(super) const HOOK: &str = "FORWARD";
@@ -256,7 +256,7 @@ impl Rules {
         lines.extend(self.class());
         let passes = if self.classes > 0 {
             // What is shaped is put into its class first.
-            self.marks.whole(Settled::Allowed)
+            self.marks.whole(Offload::Allowed)
         } else {
             self.marks.passes()
         };
@@ -285,7 +285,7 @@ impl Rules {
 
     /// Connections of which the kernel has seen enough are decided.
     fn free(&self) -> String {
-        let mark = self.marks.whole(Settled::Allowed);
+        let mark = self.marks.whole(Offload::Allowed);
         format!("-A {FREE} -j CONNMARK --set-xmark {mark}")
     }
 
@@ -296,7 +296,7 @@ impl Rules {
             format!("-A {FORWARD} -m connmark --mark {undecided} -g {UNDECIDED}"),
             format!(
                 "-A {FORWARD} -m connmark --mark {} -j DROP",
-                self.marks.state(Settled::Blocked)
+                self.marks.state(Offload::Blocked)
             ),
         ];
         if self.classes > 0 {
@@ -311,12 +311,12 @@ impl Rules {
         }
         lines.push(format!(
             "-A {FORWARD} -m connmark --mark {} -m conntrack --ctdir REPLY -j RETURN",
-            self.marks.whole(Settled::AnswersPass)
+            self.marks.whole(Offload::AnswersPass)
         ));
         // Elsewhere they are asked about: they tell what a receiver has, and answer resets that did
         // not fit.
         lines.extend(bare.map(|program| {
-            let passing = self.marks.whole(Settled::AnswersPass);
+            let passing = self.marks.whole(Offload::AnswersPass);
             format!(
                 "-A {FORWARD} -p tcp -m connmark --mark {passing} -m bpf --bytecode \"{program}\" -j RETURN"
             )
@@ -405,7 +405,7 @@ impl Rules {
             // By its own mark, because it may belong to no connection that could keep one.
             format!(
                 "-A {MARK} -m mark --mark {} -j DROP",
-                self.marks.state(Settled::Blocked)
+                self.marks.state(Offload::Blocked)
             ),
             format!("-A {MARK} -j MARK --set-xmark 0x0/{mask}"),
         ]);
@@ -418,7 +418,7 @@ impl Rules {
 
     fn class(&self) -> Vec<String> {
         let classes = (0..self.classes).flat_map(|class| {
-            [Settled::Shaped(class), Settled::WatchedIn(class)].map(|settled| {
+            [Offload::Shaped(class), Offload::WatchedIn(class)].map(|settled| {
                 format!(
                     "-A {CLASS} -m connmark --mark {} -j CLASSIFY --set-class {}",
                     self.marks.whole(settled),

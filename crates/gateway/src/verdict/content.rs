@@ -14,8 +14,8 @@
 use std::time::Duration;
 
 use super::reset::Broken;
-use super::way::{Fate, Transfer, Way, Window};
-use super::{FileEnd, FilePart, PASSED, Settled};
+use super::way::{Transfer, Way, Window};
+use super::{FileEnd, FilePart, Offload, PASSED, Verdict};
 use crate::flow::{Both, Direction};
 use crate::inspect::{Decoder, Expected, FileForm, FileHead, Message, Seen};
 use crate::limits::{MAX_EARLY, MIN_UNSEEN, SCARCE_CONTENT};
@@ -78,11 +78,11 @@ pub(super) enum Stop {
 /// The answer about one packet.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
-    pub(super) fate: Option<Fate>,
+    pub(super) verdict: Option<Verdict>,
     /// Its payload is to be replaced by this one.
     pub(super) rewritten: Option<Vec<u8>>,
     /// What may happen to further packets unasked, if that changes with this one.
-    pub(super) settled: Option<Settled>,
+    pub(super) offload: Option<Offload>,
     pub(super) stop: Option<Stop>,
 }
 
@@ -269,7 +269,7 @@ impl Content {
                 place
             }
             Decision::Drop(_) => {
-                answer.fate = Some(Fate::Drop);
+                answer.verdict = Some(Verdict::DROP);
                 Place::Old
             }
             Decision::Lost(loss) => {
@@ -280,14 +280,14 @@ impl Content {
         if answer.stop.is_none() && place == Place::Next {
             self.go_on(direction, (&output, ended, room), &mut answer, counsel);
         }
-        if answer.fate.is_none() && answer.stop.is_none() {
+        if answer.verdict.is_none() && answer.stop.is_none() {
             let waits =
                 place == Place::Ahead && self.way(direction).waits_behind_gap(packet, token);
-            answer.fate = Some(match waits {
-                true => Fate::Hold,
+            answer.verdict = Some(match waits {
+                true => Verdict::HOLD,
                 false => self.place_now(now, direction, (packet, token)),
             });
-            answer.settled = answer.settled.or_else(|| self.watch());
+            answer.offload = answer.offload.or_else(|| self.watch());
         }
         if at_head && answer.rewritten.is_none() && answer.stop.is_none() {
             answer.rewritten = self.without_codings(packet.payload);
@@ -314,7 +314,7 @@ impl Content {
         }
         self.way(direction).decide_tail();
         if answer.stop.is_none() && answer.rewritten.is_none() {
-            answer.settled = self.look_away(direction);
+            answer.offload = self.look_away(direction);
         }
     }
 
@@ -357,16 +357,16 @@ impl Content {
     }
 
     /// What is read has to come here, whole and with its acknowledgements; said once.
-    fn watch(&mut self) -> Option<Settled> {
+    fn watch(&mut self) -> Option<Offload> {
         let new = matches!(self.reader, Reader::Reading(_)) && !self.watched;
         self.watched |= new;
-        new.then(|| self.class.map_or(Settled::Watched, Settled::WatchedIn))
+        new.then(|| self.class.map_or(Offload::Watched, Offload::WatchedIn))
     }
 
     /// Lets the rest of a file go by unseen, if nobody need look at it: it is neither scanned nor
     /// written down, its end is known, and nothing can follow it that the client does not ask
     /// for first.
-    fn look_away(&mut self, direction: Direction) -> Option<Settled> {
+    fn look_away(&mut self, direction: Direction) -> Option<Offload> {
         let Reader::Reading(decoder) = &self.reader else {
             return None;
         };
@@ -385,7 +385,7 @@ impl Content {
         }
         self.unseen = Some(bytes);
         self.watched = false;
-        Some(Settled::AnswersPass)
+        Some(Offload::AnswersPass)
     }
 
     /// The answer about a packet that comes while the rest of a file goes by unseen; `None` if all
@@ -400,7 +400,7 @@ impl Content {
         self.unseen?;
         if direction == Direction::FromServer {
             return Some(Answer {
-                fate: Some(Fate::Pass),
+                verdict: Some(Verdict::ACCEPT),
                 ..Answer::default()
             });
         }
@@ -432,11 +432,11 @@ impl Content {
         now: Duration,
         direction: Direction,
         (packet, token): (&Packet<'_>, u64),
-    ) -> Fate {
+    ) -> Verdict {
         if self.holds {
             self.way(direction).place(now, packet, token)
         } else {
-            Fate::Pass
+            Verdict::ACCEPT
         }
     }
 

@@ -1,5 +1,8 @@
 //! The decisions: what the policy says of each flow, and what follows for its packets.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +15,13 @@ use super::reset::{Broken, resets};
 use super::state::{Decided, DecidedFlow, State, Status};
 use super::trace::{Deed, Passing, Traces};
 use super::unanswered::Unanswered;
-use super::{FilePart, FlowId, Mode, ScanJob, Settings, Settled, Verdict};
+use super::{FilePart, FlowId, Mode, Offload, ScanJob, Settings, Verdict};
 use crate::classify::{Classifier, Confidence, Inspection, UNKNOWN, Verdict as Classified};
 use crate::flow::{Calling, Flow, Seniority, TableBounds};
 use crate::inspect::{decoder, expected, is_announced};
-use crate::limits::{KILL_PACKETS, MAX_UNDECIDED_PACKETS, MIN_HEARD};
+use crate::limits::{KILL_PACKETS, MAX_STEPS, MAX_UNDECIDED_PACKETS, MIN_HEARD};
 use crate::packet::{L4, Packet};
-use crate::policy::{Action, Decision, FlowFacts, Found, Moment, Plan, Policy, Ruling};
+use crate::policy::{Action, Decision, Failure, FlowFacts, Found, Moment, Plan, Policy, Ruling};
 use crate::tracker::{Tracked, Tracker};
 
 /// Applications many of which share an address: a new connection to it may be something else.
@@ -33,6 +36,15 @@ pub(super) struct Seen<'a> {
     pub(super) token: u64,
 }
 
+/// What a state makes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Its verdict.
+    Done(Verdict),
+    /// The flow is in another state now, which is asked about the same packet.
+    Again,
+}
+
 /// Flows and what is decided on them.
 #[derive(Debug)]
 pub(super) struct Desk {
@@ -44,6 +56,8 @@ pub(super) struct Desk {
     pub(super) injections: VecDeque<Vec<u8>>,
     pub(super) events: VecDeque<Event>,
     pub(super) events_dropped: u64,
+    /// Packets whose flow was not there.
+    pub(super) flows_missing: u64,
     pub(super) over: VecDeque<DecidedFlow>,
     pub(super) over_dropped: u64,
     /// Flows whose contents are followed and that wait for their time.
@@ -86,6 +100,7 @@ impl Desk {
             injections: VecDeque::new(),
             events: VecDeque::new(),
             events_dropped: 0,
+            flows_missing: 0,
             over: VecDeque::new(),
             over_dropped: 0,
             timed: Vec::new(),
@@ -179,42 +194,68 @@ impl Desk {
         self.tracker.evicted()
     }
 
-    pub(super) fn verdict(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
-        let Some(flow) = self.tracker.flow_mut(seen.place) else {
-            return Verdict::PASS;
+    /// Takes the packet's flow from state to state until one has a verdict on it.
+    fn verdict(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
+        for _ in 0..MAX_STEPS {
+            if let Step::Done(verdict) = self.step(now, seen) {
+                return verdict;
+            }
+        }
+        self.missing()
+    }
+
+    /// What the flow's state makes of a packet. See the diagram in the [module](super).
+    fn step(&mut self, now: Duration, seen: Seen<'_>) -> Step {
+        let Some(flow) = self.tracker.flow(seen.place) else {
+            return Step::Done(self.missing());
         };
         if flow.calling(seen.packet) != Calling::Own {
-            return self.called(now, seen);
+            return Step::Done(self.called(now, seen));
         }
         let undecided = matches!(flow.attachment.own.status, Status::New | Status::Undecided);
         if self.watched
             && undecided
             && flow.midway
-            && let Some(verdict) = self.unread(now, seen)
+            && let Some(step) = self.unread(now, seen)
         {
-            return verdict;
+            return step;
         }
-        if self.is_named_late(seen.place)
-            && let Some(verdict) = self.decide_again(now, seen)
-        {
-            return verdict;
-        }
-        let Some(flow) = self.tracker.flow_mut(seen.place) else {
-            return Verdict::PASS;
+        let Some(flow) = self.tracker.flow(seen.place) else {
+            return Step::Done(self.missing());
         };
-        match &mut flow.attachment.own.status {
-            Status::Decided(_) if flow.attachment.own.content.is_some() => self.read_on(now, seen),
-            Status::Decided(decided) => {
-                let verdict = standing(decided, seen.packet, &flow.attachment.inspection);
-                if verdict == Verdict::DROP && self.settings.mode == Mode::Enforce {
-                    flow.close();
-                    self.injections.extend(resets(&Broken::by(seen.packet)));
-                }
-                verdict
-            }
-            Status::Refused => Verdict::DROP,
+        match &flow.attachment.own.status {
             Status::New => self.first(now, seen),
             Status::Undecided => self.undecided(now, seen),
+            Status::Decided(_) if flow.attachment.own.content.is_some() => self.read_on(now, seen),
+            Status::Decided(_) if is_named_late(flow) => self.decide_again(now, seen),
+            Status::Decided(_) => self.stand(seen),
+            Status::Refused => Step::Done(Verdict::DROP),
+        }
+    }
+
+    /// A packet of a decided flow that nobody reads.
+    pub(super) fn stand(&mut self, seen: Seen<'_>) -> Step {
+        let Some(flow) = self.tracker.flow_mut(seen.place) else {
+            return Step::Done(self.missing());
+        };
+        let Status::Decided(decided) = &mut flow.attachment.own.status else {
+            return Step::Again;
+        };
+        let verdict = standing(decided, seen.packet, &flow.attachment.inspection);
+        if verdict == Verdict::DROP && self.settings.mode == Mode::Enforce {
+            flow.close();
+            self.injections.extend(resets(&Broken::by(seen.packet)));
+        }
+        Step::Done(verdict)
+    }
+
+    /// The flow of the packet at hand is not there, which is a fault of this program. It is
+    /// counted, and nothing goes on by it where the policy fails closed.
+    pub(super) fn missing(&mut self) -> Verdict {
+        self.flows_missing = self.flows_missing.saturating_add(1);
+        match (self.policy.failure(), self.settings.mode) {
+            (Failure::Closed, Mode::Enforce) => Verdict::DROP,
+            _ => Verdict::ACCEPT,
         }
     }
 
@@ -240,19 +281,19 @@ impl Desk {
             self.tell_refused();
             return Verdict::DROP;
         }
-        Verdict::PASS
+        Verdict::ACCEPT
     }
 
     /// The first packet of a flow: it may be one that was just blocked, or be decided without the
     /// classifier.
-    fn first(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
+    fn first(&mut self, now: Duration, seen: Seen<'_>) -> Step {
         let Some(server) = self.tracker.flow(seen.place).map(|flow| flow.server) else {
-            return Verdict::PASS;
+            return Step::Done(self.missing());
         };
         let announced = self.announced.get(now, server);
         let last = self.announced.last(server);
         let Some(flow) = self.tracker.flow_mut(seen.place) else {
-            return Verdict::PASS;
+            return Step::Done(self.missing());
         };
         let l4 = flow.l4;
         flow.attachment.own.status = Status::Undecided;
@@ -261,7 +302,7 @@ impl Desk {
         if enforcing && !flow.midway && self.cache.refuses(&ends(flow), now, last) {
             flow.attachment.own.status = Status::Refused;
             self.tell_refused();
-            return Verdict::DROP;
+            return Step::Again;
         }
         let facts = facts(flow, None, Moment::of(now, &self.settings.zone));
         match self.policy.decide(&facts) {
@@ -284,22 +325,22 @@ impl Desk {
                     self.early
                         .push(id.place, id.serial, is_early(&self.tracker));
                 }
-                self.undecided(now, seen)
+                Step::Again
             }
         }
     }
 
     /// Asks the policy once the classifier has finished, has seen enough packets that it will not,
     /// or has found something whose contents have to be read from the beginning.
-    fn undecided(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
+    fn undecided(&mut self, now: Duration, seen: Seen<'_>) -> Step {
         let followed = self.keep(now, seen);
-        if let Some(verdict) = followed
-            && verdict != Verdict::PASS
+        if let Some(step) = followed
+            && step != Step::Done(Verdict::ACCEPT)
         {
-            return verdict;
+            return step;
         }
         let Some(flow) = self.tracker.flow(seen.place) else {
-            return Verdict::PASS;
+            return Step::Done(self.missing());
         };
         let own = &flow.attachment.own;
         // An announcement counts once there is data: what that certainly is counts more, or any
@@ -320,11 +361,11 @@ impl Desk {
         // Of what was given up the policy's failure decides, before more of it goes on.
         let readable = named && (own.content.is_some() || own.given_up);
         if !(finished || readable) {
-            return Verdict::PASS;
+            return Step::Done(Verdict::ACCEPT);
         }
         let plan = self.plan(now, seen.place);
         let Some(plan) = plan.filter(|plan| finished || plan.looks_into_content()) else {
-            return Verdict::PASS;
+            return Step::Done(Verdict::ACCEPT);
         };
         let answered = self.tracker.is_answered(seen.place);
         let blocks = plan.ruling.action == Action::Block;
@@ -332,41 +373,30 @@ impl Desk {
         let known = known.is_some_and(|found| found.application != UNKNOWN);
         if known && !answered && (blocks || plan.ruling.audit) {
             if blocks && self.settings.mode == Mode::Enforce {
-                return self.drop_alone(now, seen, &plan.ruling);
+                return Step::Done(self.drop_alone(now, seen, &plan.ruling));
             }
             if !crowded {
-                return Verdict::PASS;
+                return Step::Done(Verdict::ACCEPT);
             }
         }
         self.settle(now, seen, plan, answered)
     }
 
-    /// A flow that was decided without anybody knowing for certain what it is has said so since.
-    fn is_named_late(&self, place: usize) -> bool {
-        self.tracker.flow(place).is_some_and(|flow| {
-            let inspection = &flow.attachment.inspection;
-            let named = inspection.verdict().map(|verdict| verdict.confidence);
-            matches!(&flow.attachment.own.status, Status::Decided(decided)
-                if decided.found.confidence < Confidence::Certain)
-                && inspection.is_overlooked()
-                && named == Some(Confidence::Certain)
-        })
-    }
-
-    /// Decides by what is known now; `None` if that makes no difference.
-    fn decide_again(&mut self, now: Duration, seen: Seen<'_>) -> Option<Verdict> {
+    /// Decides by what is known now, if that makes a difference.
+    fn decide_again(&mut self, now: Duration, seen: Seen<'_>) -> Step {
         let plan = self.plan(now, seen.place);
-        let found = Box::new(self.found(self.tracker.flow(seen.place)?));
-        let own = &mut self.tracker.flow_mut(seen.place)?.attachment.own;
-        let Status::Decided(decided) = &mut own.status else {
-            return None;
-        };
-        if plan.is_none_or(|plan| plan == decided.plan) {
-            decided.found = found;
-            return None;
+        let found = (self.tracker.flow(seen.place)).map(|flow| Box::new(self.found(flow)));
+        if let Some(found) = found
+            && let Some(flow) = self.tracker.flow_mut(seen.place)
+            && let Status::Decided(decided) = &mut flow.attachment.own.status
+        {
+            if plan.is_none_or(|plan| plan == decided.plan) {
+                decided.found = found;
+                return self.stand(seen);
+            }
+            flow.attachment.own.status = Status::Undecided;
         }
-        own.status = Status::Undecided;
-        Some(self.undecided(now, seen))
+        Step::Again
     }
 
     /// Drops a packet of a flow in which only one side has spoken. Anybody can send it in that
@@ -419,15 +449,15 @@ impl Desk {
     }
 
     /// `answered`: both sides take part, so that one may be refused or named for it.
-    fn settle(&mut self, now: Duration, seen: Seen<'_>, plan: Plan, answered: bool) -> Verdict {
+    fn settle(&mut self, now: Duration, seen: Seen<'_>, plan: Plan, answered: bool) -> Step {
         let ruling = plan.ruling;
         let policy = Arc::clone(&self.policy);
         let found = match self.tracker.flow(seen.place) {
             Some(flow) => Box::new(self.found(flow)),
-            None => return Verdict::PASS,
+            None => return Step::Done(self.missing()),
         };
         let Some(flow) = self.tracker.flow_mut(seen.place) else {
-            return Verdict::PASS;
+            return Step::Done(self.missing());
         };
         // What a conversation announces is for rules on what it announces, also where none is about
         // the conversation.
@@ -469,8 +499,8 @@ impl Desk {
         match decoder.flatten() {
             Some(decoder) => self.begin_reading(now, seen, decoder),
             None => {
-                self.stop_following(seen.place, Verdict::PASS);
-                self.verdict(now, seen)
+                self.stop_following(seen.place, Verdict::ACCEPT);
+                Step::Again
             }
         }
     }
@@ -484,6 +514,16 @@ impl Desk {
             self.cache.block(&ends, until, announced);
         }
     }
+}
+
+/// A flow that was decided without anybody knowing for certain what it is has said so since.
+fn is_named_late(flow: &Flow<Tracked<State>>) -> bool {
+    let inspection = &flow.attachment.inspection;
+    let named = inspection.verdict().map(|verdict| verdict.confidence);
+    matches!(&flow.attachment.own.status, Status::Decided(decided)
+        if decided.found.confidence < Confidence::Certain)
+        && inspection.is_overlooked()
+        && named == Some(Confidence::Certain)
 }
 
 /// Whether a flow is still followed without anybody knowing what it is.
@@ -522,7 +562,7 @@ fn standing(decided: &mut Decided, packet: &Packet<'_>, inspection: &Inspection)
     let ruling = decided.plan.ruling;
     // A conversation that announces other flows goes on being heard.
     let listens = inspection.listens();
-    let settled = match (ruling.action, ruling.class) {
+    let offload = match (ruling.action, ruling.class) {
         (Action::Block, _) => {
             // The first ones after the decision are answered; then the kernel drops the rest.
             let answered = decided.killed >= KILL_PACKETS || packet.l4 == L4::Udp;
@@ -530,19 +570,19 @@ fn standing(decided: &mut Decided, packet: &Packet<'_>, inspection: &Inspection)
             if !answered {
                 return Verdict::DROP;
             }
-            Settled::Blocked
+            Offload::Blocked
         }
-        (_, Some(class)) if listens => Settled::WatchedIn(class),
-        (_, Some(class)) => Settled::Shaped(class),
-        (_, None) if listens => Settled::Watched,
+        (_, Some(class)) if listens => Offload::WatchedIn(class),
+        (_, Some(class)) => Offload::Shaped(class),
+        (_, None) if listens => Offload::Watched,
         // It may yet be named. Nothing of it is read, and so nobody is to remember that it was.
-        (_, None) if inspection.is_overlooked() && !inspection.is_done() => return Verdict::PASS,
-        (_, None) => Settled::Allowed,
+        (_, None) if inspection.is_overlooked() && !inspection.is_done() => return Verdict::ACCEPT,
+        (_, None) => Offload::Allowed,
     };
-    Verdict {
-        pass: settled != Settled::Blocked,
-        held: false,
-        settled: Some(settled),
+    let offload = Some(offload);
+    match ruling.action {
+        Action::Block => Verdict::Drop { offload },
+        _ => Verdict::Accept { offload },
     }
 }
 

@@ -9,7 +9,7 @@ use super::event::Event;
 use super::expected::Announcements;
 use super::state::{DecidedFlow, LiveFlow};
 use super::{
-    BlockedCall, Cached, FilePart, Mode, PASSED, RefusedCalls, ScanJob, Scanned, Settings, Settled,
+    BlockedCall, Cached, FilePart, Mode, Offload, PASSED, RefusedCalls, ScanJob, Scanned, Settings,
     Verdict, Why,
 };
 use crate::classify::{Classifier, Surroundings};
@@ -24,7 +24,7 @@ use crate::policy::Policy;
 #[derive(Debug)]
 pub struct Gateway {
     decoder: Decoder,
-    desk: Desk,
+    pub(super) desk: Desk,
 }
 
 /// What the gateways of one border's queues know together. Clones are the same.
@@ -68,7 +68,7 @@ impl Gateway {
         link: LinkType,
         bytes: &[u8],
     ) -> Verdict {
-        let (desk, mut verdict) = (&mut self.desk, Verdict::PASS);
+        let (desk, mut verdict) = (&mut self.desk, Verdict::ACCEPT);
         // What is kept to say why is kept from the IP header on.
         let whole = if link == LinkType::RawIp { bytes } else { &[] };
         let take = &mut |packet: &Packet<'_>| {
@@ -83,15 +83,17 @@ impl Gateway {
             Mode::Enforce => verdict,
             // The kernel carries what is decided, whatever that is; what is read comes here all the
             // same.
-            Mode::Observe => Verdict {
-                pass: !verdict.held,
-                held: verdict.held,
-                settled: verdict.settled.map(|settled| match settled {
-                    Settled::Blocked | Settled::Shaped(_) => Settled::Allowed,
-                    Settled::WatchedIn(_) => Settled::Watched,
+            Mode::Observe => {
+                let offload = verdict.offload().map(|offload| match offload {
+                    Offload::Blocked | Offload::Shaped(_) => Offload::Allowed,
+                    Offload::WatchedIn(_) => Offload::Watched,
                     other => other,
-                }),
-            },
+                });
+                match verdict {
+                    Verdict::Hold { .. } => Verdict::Hold { offload },
+                    Verdict::Accept { .. } | Verdict::Drop { .. } => Verdict::Accept { offload },
+                }
+            }
         }
     }
 
@@ -119,7 +121,7 @@ impl Gateway {
         bytes: &[u8],
     ) -> Verdict {
         if self.decoder.is_spoilt(link, bytes) {
-            return Verdict::PASS;
+            return Verdict::ACCEPT;
         }
         self.handle_queued(now, token, link, bytes)
     }
@@ -291,6 +293,13 @@ impl Gateway {
     #[must_use]
     pub fn events_dropped(&self) -> u64 {
         self.desk.events_dropped
+    }
+
+    /// Packets whose flow was not there: a fault of this program. They go on unless the policy
+    /// fails closed.
+    #[must_use]
+    pub fn flows_missing(&self) -> u64 {
+        self.desk.flows_missing
     }
 
     /// Flows that are not over.

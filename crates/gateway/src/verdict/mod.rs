@@ -4,6 +4,34 @@
 //! [`Gateway`] is the whole pipeline with a policy, without any I/O: packets in, a [`Verdict`] for
 //! each, and to be polled packets to send ([`Gateway::poll_injection`]), [`Event`]s to write down
 //! and [`DecidedFlow`]s that are over. The live path and the replay of captures run the same code.
+//!
+//! **The states of a flow.** Each packet is put to the state of its flow (`desk::step`), which has
+//! a verdict on it, or changes the state and has the next one asked about the same packet.
+//!
+//! ```text
+//!            like one that was just blocked
+//!   New ───────────────────────────────────▶ Refused        every packet is dropped
+//!    │ │
+//!    │ └─ no rule before asks what it is ─────────────┐
+//!    ▼                                                 │
+//!   Undecided  packets go on, bytes are kept           │
+//!    │   ▲     for a rule that may read them           │
+//!    │   │                                             │
+//!    │   └─ named for certain after all, and the       │
+//!    │      policy says another thing of it            │
+//!    ▼                                                 ▼
+//!   Decided ◀── blocked for what it carries, or ──── Decided, read
+//!    │          not read any more                      ▲   packets go on, wait for a scan,
+//!    │                                                 │   or are dropped
+//!    └── (from Undecided) the plan looks into what it carries
+//!
+//!   Decided: blocked   dropped and reset, then left to the kernel
+//!            allowed   left to the kernel, in its class
+//! ```
+//!
+//! A connection that an earlier run read, and of which this one has not seen the beginning, goes
+//! from `New` or `Undecided` to `Decided` as the rules' `failure` says. A blocked flow of which
+//! only one side has spoken stays where it is: its packet is dropped and forgotten.
 
 mod cache;
 mod content;
@@ -78,7 +106,7 @@ impl Default for Settings {
 
 /// What happens to all further packets of a flow without asking again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
+pub enum Offload {
     /// They go on.
     Allowed,
     /// They are dropped.
@@ -95,36 +123,64 @@ pub enum Settled {
     WatchedIn(usize),
 }
 
-/// What happens to one packet.
+/// What happens to one packet; and what the kernel may do with the rest of the flow, from the
+/// moment on at which this packet goes on. Without an offload the next packet is asked about, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub enum Verdict {
     /// It goes on.
-    pub pass: bool,
+    Accept {
+        /// The rest of the flow.
+        offload: Option<Offload>,
+    },
+    /// It is dropped.
+    Drop {
+        /// The rest of the flow.
+        offload: Option<Offload>,
+    },
     /// It waits: [`Gateway::poll_released`] says when it goes on, or that it is dropped.
-    pub held: bool,
-    /// What the kernel may do with the rest of the flow, from the moment on at which this packet
-    /// goes on.
-    pub settled: Option<Settled>,
+    Hold {
+        /// The rest of the flow.
+        offload: Option<Offload>,
+    },
 }
 
 impl Verdict {
     /// It goes on, and the next one is asked about too.
-    pub(crate) const PASS: Self = Self {
-        pass: true,
-        held: false,
-        settled: None,
-    };
+    pub const ACCEPT: Self = Self::Accept { offload: None };
     /// It is dropped, and the next one is asked about too.
-    pub(crate) const DROP: Self = Self {
-        pass: false,
-        ..Self::PASS
-    };
+    pub const DROP: Self = Self::Drop { offload: None };
+    /// It waits, and the next one is asked about too.
+    pub const HOLD: Self = Self::Hold { offload: None };
+
+    /// It goes on.
+    #[must_use]
+    pub fn accepts(self) -> bool {
+        matches!(self, Self::Accept { .. })
+    }
+
     /// It waits.
-    pub(crate) const HOLD: Self = Self {
-        pass: false,
-        held: true,
-        settled: None,
-    };
+    #[must_use]
+    pub fn is_held(self) -> bool {
+        matches!(self, Self::Hold { .. })
+    }
+
+    /// What the kernel may do with the rest of the flow.
+    #[must_use]
+    pub fn offload(self) -> Option<Offload> {
+        match self {
+            Self::Accept { offload } | Self::Drop { offload } | Self::Hold { offload } => offload,
+        }
+    }
+
+    /// The same for the packet, and this for the rest of the flow.
+    #[must_use]
+    pub fn with(self, offload: Option<Offload>) -> Self {
+        match self {
+            Self::Accept { .. } => Self::Accept { offload },
+            Self::Drop { .. } => Self::Drop { offload },
+            Self::Hold { .. } => Self::Hold { offload },
+        }
+    }
 }
 
 /// A flow, as scans are told about it.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::content::{Answer, Content, Counsel, Note, Stop};
-use super::desk::{Desk, Seen, ends, facts, is_early};
+use super::desk::{Desk, Seen, Step, ends, facts, is_early};
 use super::event::{Event, EventKind, FileInfo, Text};
 use super::reset::{Broken, question, resets};
 use super::state::{Decided, Status};
-use super::way::{Fate, Window};
+use super::way::Window;
 use super::{FileEnd, FilePart, FlowId, Mode, ScanJob, Verdict};
 use crate::flow::Direction;
 use crate::inspect::{Decoder, Expected, FileHead};
@@ -95,7 +95,7 @@ struct Told {
 
 impl Desk {
     /// Keeps the bytes of a flow that is not decided, if its contents are followed.
-    pub(super) fn keep(&mut self, now: Duration, seen: Seen<'_>) -> Option<Verdict> {
+    pub(super) fn keep(&mut self, now: Duration, seen: Seen<'_>) -> Option<Step> {
         self.tracker
             .flow(seen.place)?
             .attachment
@@ -106,21 +106,17 @@ impl Desk {
     }
 
     /// A packet of a decided flow whose contents are read.
-    pub(super) fn read_on(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
-        let verdict = self.take_in(now, seen);
+    pub(super) fn read_on(&mut self, now: Duration, seen: Seen<'_>) -> Step {
+        let step = self.take_in(now, seen);
         let followed = self
             .tracker
             .flow(seen.place)
             .is_some_and(|flow| flow.attachment.own.content.is_some());
-        if followed {
-            verdict
-        } else {
+        match step {
             // It is not read any more: what was decided stands for this packet too, unless it was
             // blocked with it.
-            match verdict {
-                Verdict::PASS => self.verdict(now, seen),
-                other => other,
-            }
+            Step::Done(Verdict::ACCEPT) if !followed => Step::Again,
+            step => step,
         }
     }
 
@@ -130,9 +126,9 @@ impl Desk {
         now: Duration,
         seen: Seen<'_>,
         decoder: Box<dyn Decoder>,
-    ) -> Verdict {
+    ) -> Step {
         let Some(flow) = self.tracker.flow(seen.place) else {
-            return Verdict::PASS;
+            return Step::Done(self.missing());
         };
         let (class, uncoded) = match &flow.attachment.own.status {
             Status::Decided(decided) => {
@@ -153,7 +149,9 @@ impl Desk {
             }
             let stop = content.read_by(decoder, class, bench);
             let waits = stop.is_none()
-                && content.place_now(now, direction, (seen.packet, seen.token)) == Fate::Hold;
+                && content
+                    .place_now(now, direction, (seen.packet, seen.token))
+                    .is_held();
             (stop, waits)
         });
         self.rewritten = self.rewritten.take().or(rewritten);
@@ -161,21 +159,21 @@ impl Desk {
             // Followed by nobody: it was picked up midway, or given up before anybody knew what it
             // is.
             self.give_up(now, seen.place, MIDWAY);
-            return self.verdict(now, seen);
+            return Step::Again;
         };
         let (stop, waits) = outcome.answer;
         self.settle_outcome(now, seen.place, outcome.told);
         match stop {
             Some(stop) => self.stopped(now, seen, stop),
-            None if waits => Verdict::HOLD,
-            None => Verdict::PASS,
+            None if waits => Step::Done(Verdict::HOLD),
+            None => Step::Done(Verdict::ACCEPT),
         }
     }
 
-    fn take_in(&mut self, now: Duration, seen: Seen<'_>) -> Verdict {
+    fn take_in(&mut self, now: Duration, seen: Seen<'_>) -> Step {
         let direction = match self.tracker.flow(seen.place) {
             Some(flow) => flow.direction(seen.packet),
-            None => return Verdict::PASS,
+            None => return Step::Done(self.missing()),
         };
         self.make_room();
         let decided = (self.tracker.flow(seen.place))
@@ -187,13 +185,13 @@ impl Desk {
             content.handle_packet(now, direction, (seen.packet, seen.token), room, bench)
         });
         let Some(outcome) = outcome else {
-            return Verdict::PASS;
+            return Step::Done(self.missing());
         };
         self.settle_outcome(now, seen.place, outcome.told);
         let Answer {
-            fate,
+            verdict,
             rewritten,
-            settled,
+            offload,
             stop,
         } = outcome.answer;
         // While observing nothing is changed, not even what would fool somebody.
@@ -202,17 +200,10 @@ impl Desk {
             return self.stopped(now, seen, stop);
         }
         self.release(seen.place);
-        match fate {
-            Some(Fate::Drop) => Verdict::DROP,
-            Some(Fate::Hold) => Verdict {
-                settled,
-                ..Verdict::HOLD
-            },
-            Some(Fate::Pass) | None => Verdict {
-                settled,
-                ..Verdict::PASS
-            },
-        }
+        Step::Done(match verdict.unwrap_or(Verdict::ACCEPT) {
+            Verdict::Drop { .. } => Verdict::DROP,
+            goes_on => goes_on.with(offload),
+        })
     }
 
     /// Whoever has kept bytes for longest without being known gives way to connections that are
@@ -222,7 +213,7 @@ impl Desk {
             let Some(oldest) = self.early.pop(is_early(&self.tracker)) else {
                 return;
             };
-            self.stop_following(oldest, Verdict::PASS);
+            self.stop_following(oldest, Verdict::ACCEPT);
         }
     }
 
@@ -369,15 +360,15 @@ impl Desk {
     }
 
     /// The contents are blocked, or cannot be read any more.
-    fn stopped(&mut self, now: Duration, seen: Seen<'_>, stop: Stop) -> Verdict {
+    fn stopped(&mut self, now: Duration, seen: Seen<'_>, stop: Stop) -> Step {
         match stop {
             Stop::Blocked(ruling) => {
                 self.block(now, seen.place, ruling);
-                self.verdict(now, seen)
+                Step::Again
             }
             Stop::Lost(reason) => match self.give_up(now, seen.place, reason) {
-                Failure::Open => Verdict::PASS,
-                Failure::Closed => self.verdict(now, seen),
+                Failure::Open => Step::Done(Verdict::ACCEPT),
+                Failure::Closed => Step::Again,
             },
         }
     }
@@ -389,12 +380,12 @@ impl Desk {
         };
         let Status::Decided(decided) = &flow.attachment.own.status else {
             // Not decided yet: what it carries will not be known, the rest will.
-            self.stop_following(place, Verdict::PASS);
+            self.stop_following(place, Verdict::ACCEPT);
             return Failure::Open;
         };
         if !decided.plan.looks_into_content() {
             // It was heard for what it announces only: no rule asks for what it carries.
-            self.stop_following(place, Verdict::PASS);
+            self.stop_following(place, Verdict::ACCEPT);
             return Failure::Open;
         }
         let (ruling, failure) = decided.policy.failure_of_plan(&decided.plan);
@@ -405,7 +396,7 @@ impl Desk {
         }
         self.note(event);
         match failure {
-            Failure::Open => self.stop_following(place, Verdict::PASS),
+            Failure::Open => self.stop_following(place, Verdict::ACCEPT),
             Failure::Closed => self.block(
                 now,
                 place,
@@ -421,7 +412,7 @@ impl Desk {
     /// Stops a connection that an earlier run read, or this one before it forgot the flow: what is
     /// left of a file would come unread, and is often nothing that names the application.
     /// `None`: the policy lets it go on.
-    pub(super) fn unread(&mut self, now: Duration, seen: Seen<'_>) -> Option<Verdict> {
+    pub(super) fn unread(&mut self, now: Duration, seen: Seen<'_>) -> Option<Step> {
         let flow = self.tracker.flow(seen.place)?;
         let at = Moment::of(now, &self.settings.zone);
         let ruling = self.policy.stops_unread(&facts(flow, None, at))?;
@@ -448,13 +439,13 @@ impl Desk {
         let flow = self.tracker.flow_mut(seen.place)?;
         flow.attachment.own.status = Status::Decided(decided);
         self.tracker.end_inspection(seen.place);
-        let verdict = self.verdict(now, seen);
+        let step = self.stand(seen);
         if self.settings.mode == Mode::Enforce {
             // The packet may repeat what its receiver has had for long: nobody here has seen that
             // acknowledged.
             self.injections.extend(question(&Broken::by(seen.packet)));
         }
-        Some(verdict)
+        Some(step)
     }
 
     /// Blocks a flow for what it carries. What waits of it never arrives.
@@ -487,7 +478,7 @@ impl Desk {
         self.tracker.end_inspection(place);
         let fate = match self.settings.mode {
             Mode::Enforce => Verdict::DROP,
-            Mode::Observe => Verdict::PASS,
+            Mode::Observe => Verdict::ACCEPT,
         };
         self.stop_following(place, fate);
     }
@@ -503,7 +494,7 @@ impl Desk {
         flow.attachment.own.given_up =
             matches!(flow.attachment.own.status, Status::New | Status::Undecided);
         self.content_held = self.content_held.saturating_sub(content.held());
-        self.parts.extend(content.cut_off(verdict.pass));
+        self.parts.extend(content.cut_off(verdict.accepts()));
         let waiting = content.take_held();
         self.released
             .extend(waiting.into_iter().map(|token| (token, verdict)));
@@ -517,7 +508,7 @@ impl Desk {
         if let Some(content) = &mut flow.attachment.own.content {
             while let Some((token, goes_on)) = content.poll_released() {
                 let verdict = if goes_on {
-                    Verdict::PASS
+                    Verdict::ACCEPT
                 } else {
                     Verdict::DROP
                 };
@@ -558,7 +549,7 @@ impl Desk {
         for flow in self.tracker.flows_mut() {
             if let Some(content) = &mut flow.attachment.own.content {
                 let free = content.set_holds(mode == Mode::Enforce);
-                let free = free.into_iter().map(|token| (token, Verdict::PASS));
+                let free = free.into_iter().map(|token| (token, Verdict::ACCEPT));
                 self.released.extend(free);
             }
         }

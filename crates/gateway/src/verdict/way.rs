@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::content::Counsel;
 use super::reset::Broken;
-use super::{FileEnd, FilePart};
+use super::{FileEnd, FilePart, Verdict};
 use crate::flow::Direction;
 use crate::inspect::{FileForm, FileHead};
 use crate::limits::{FILE_PIECE, MAX_FILE_PIECE, SCAN_OVERLAP, SCAN_PAUSE};
@@ -32,14 +32,6 @@ pub(super) struct Window {
     pub(super) last: bool,
     pub(super) name: Option<String>,
     pub(super) ruling: Ruling,
-}
-
-/// What becomes of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    Pass,
-    Drop,
-    Hold,
 }
 
 /// A packet that waits.
@@ -216,12 +208,12 @@ impl Way {
     }
 
     /// Whether a packet goes on or waits.
-    pub(super) fn place(&mut self, now: Duration, packet: &Packet<'_>, token: u64) -> Fate {
+    pub(super) fn place(&mut self, now: Duration, packet: &Packet<'_>, token: u64) -> Verdict {
         let endless = self.is_endless();
         let carries = !packet.payload.is_empty() || packet.tcp.is_some_and(|tcp| tcp.fin);
         let behind = self.issued > self.clean;
         if !carries || !(behind || endless) {
-            return Fate::Pass;
+            return Verdict::ACCEPT;
         }
         let needs = if endless { None } else { Some(self.issued) };
         if needs.is_none() {
@@ -233,7 +225,7 @@ impl Way {
             needs,
             broken: Broken::by(packet),
         });
-        Fate::Hold
+        Verdict::HOLD
     }
 
     /// New bytes have come, so that what waited as the last of a file was not; unless they ended

@@ -111,9 +111,9 @@ fn run(gateway: &mut Gateway, packets: &Packets, lag: usize, ends: bool) -> Run 
         if !bytes.is_empty() {
             let token = u64::try_from(turn).unwrap();
             let verdict = gateway.handle_queued(now, token, LinkType::RawIp, &bytes);
-            if verdict.held {
+            if verdict.is_held() {
                 waiting.insert(token, bytes);
-            } else if verdict.pass {
+            } else if verdict.accepts() {
                 pieces.push((payload(&bytes).1, bytes));
             }
         }
@@ -136,7 +136,7 @@ fn run(gateway: &mut Gateway, packets: &Packets, lag: usize, ends: bool) -> Run 
         }
         while let Some((token, verdict)) = gateway.poll_released() {
             let bytes = waiting.remove(&token).unwrap();
-            if verdict.pass {
+            if verdict.accepts() {
                 pieces.push((payload(&bytes).1, bytes));
             }
         }
@@ -311,7 +311,7 @@ fn packets_of_other_flows_go_on_while_one_waits() {
     stream.open();
     stream.client(b"\x16\x03\x01");
     for (now, bytes) in others.iter() {
-        assert!(gateway.handle_packet(now, LinkType::RawIp, bytes).pass);
+        assert!(gateway.handle_packet(now, LinkType::RawIp, bytes).accepts());
     }
 }
 
@@ -331,14 +331,14 @@ fn a_scanner_that_fails_lets_files_pass_or_stops_them_as_the_policy_says() {
             }
         }
         let released: Vec<bool> = std::iter::from_fn(|| gateway.poll_released())
-            .map(|(_, verdict)| verdict.pass)
+            .map(|(_, verdict)| verdict.accepts())
             .collect();
         assert!(
             released.iter().all(|passed| *passed == passes) && !released.is_empty(),
             "{failure}"
         );
         assert_eq!(
-            verdicts.last().unwrap().pass,
+            verdicts.last().unwrap().accepts(),
             passes,
             "{failure}: {verdicts:?}"
         );
@@ -404,16 +404,23 @@ fn a_repetition_of_a_held_packet_waits_like_it() {
         let verdict =
             gateway.handle_queued(now, u64::try_from(turn).unwrap(), LinkType::RawIp, bytes);
         if payload(bytes).0 == 80 && !payload(bytes).2.is_empty() {
-            assert!(verdict.held, "the only packet of a file goes on unscanned");
+            assert!(
+                verdict.is_held(),
+                "the only packet of a file goes on unscanned"
+            );
             last = Some((now, bytes));
         }
     }
     let (now, bytes) = last.unwrap();
-    assert!(gateway.handle_queued(now, 99, LinkType::RawIp, bytes).held);
+    assert!(
+        gateway
+            .handle_queued(now, 99, LinkType::RawIp, bytes)
+            .is_held()
+    );
     let job = gateway.poll_scan().unwrap();
     gateway.handle_scanned(now, &job, &Scanned::Clean);
     let released =
-        std::iter::from_fn(|| gateway.poll_released()).filter(|(_, verdict)| verdict.pass);
+        std::iter::from_fn(|| gateway.poll_released()).filter(|(_, verdict)| verdict.accepts());
     assert_eq!(released.count(), 2);
 }
 
@@ -429,12 +436,20 @@ fn other_bytes_in_a_repetition_are_replaced_by_the_first_ones() {
         .map(|(now, bytes)| (now, bytes.to_vec()))
         .collect();
     for (now, bytes) in &all {
-        assert!(gateway.handle_packet(*now, LinkType::RawIp, bytes).pass);
+        assert!(
+            gateway
+                .handle_packet(*now, LinkType::RawIp, bytes)
+                .accepts()
+        );
     }
     let (now, mut other) = all.last().unwrap().clone();
     let place = other.windows(5).position(|part| part == b"a.txt").unwrap();
     other[place..place + 5].copy_from_slice(b"b.exe");
-    assert!(gateway.handle_packet(now, LinkType::RawIp, &other).pass);
+    assert!(
+        gateway
+            .handle_packet(now, LinkType::RawIp, &other)
+            .accepts()
+    );
     let rewritten = gateway.take_rewritten().unwrap();
     assert!(
         rewritten.starts_with(b"GET /a.txt"),
@@ -465,14 +480,11 @@ fn behind_a_gap(fast_pass: bool) -> (Vec<bool>, Vec<(u64, bool)>) {
     all.push((last, late.1));
     let mut at_once = Vec::new();
     for (token, (now, bytes)) in (0..).zip(&all) {
-        at_once.push(
-            gateway
-                .handle_queued(*now, token, LinkType::RawIp, bytes)
-                .pass,
-        );
+        let verdict = gateway.handle_queued(*now, token, LinkType::RawIp, bytes);
+        at_once.push(verdict.accepts());
     }
     let released = std::iter::from_fn(|| gateway.poll_released())
-        .map(|(token, verdict)| (token, verdict.pass))
+        .map(|(token, verdict)| (token, verdict.accepts()))
         .collect();
     (at_once, released)
 }
@@ -525,7 +537,7 @@ fn a_word_in_a_chat_stops_it_and_what_was_said_before_is_written_down() {
     );
     let verdicts: Vec<bool> = packets
         .iter()
-        .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass)
+        .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).accepts())
         .collect();
     let blocked: Vec<usize> = (0..verdicts.len())
         .filter(|place| !verdicts[*place])
@@ -580,7 +592,7 @@ fn announced_file(gateway: &mut Gateway) {
         let token = u64::try_from(turn).unwrap();
         if gateway
             .handle_queued(now, token, LinkType::RawIp, bytes)
-            .held
+            .is_held()
         {
             held.push(token);
         }
@@ -594,7 +606,7 @@ fn announced_file(gateway: &mut Gateway) {
     );
     gateway.handle_scanned(last, &job, &Scanned::Found("virus".to_owned()));
     let (token, verdict) = gateway.poll_released().unwrap();
-    assert!(token == held[0] && !verdict.pass);
+    assert!(token == held[0] && !verdict.accepts());
     let events: Vec<Event> = std::iter::from_fn(|| gateway.poll_event()).collect();
     assert!(
         events
@@ -655,7 +667,7 @@ fn an_offer_is_heard_whatever_is_offered_before_it_in_the_same_packet() {
         file.server(&noise(700));
         let passed: Vec<bool> = packets
             .iter()
-            .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass)
+            .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).accepts())
             .collect();
         assert_eq!(passed.last(), Some(&false), "{said:?}");
     }
@@ -681,7 +693,7 @@ fn a_port_that_is_announced_again_is_not_that_of_the_file_that_was_blocked() {
             .open();
         let verdicts = packets
             .iter()
-            .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass);
+            .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).accepts());
         let verdicts: Vec<bool> = verdicts.collect();
         assert_eq!(verdicts[verdicts.len() - 3], passes, "{verdicts:?}");
     }
@@ -702,7 +714,7 @@ fn an_announcement_makes_nothing_of_what_is_certainly_something_else() {
     torrent.client(&[b"\x13BitTorrent protocol".as_slice(), &[0; 48]].concat());
     let verdicts: Vec<bool> = packets
         .iter()
-        .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass)
+        .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).accepts())
         .collect();
     assert_eq!(
         verdicts.last(),
@@ -728,7 +740,11 @@ fn observing_changes_no_bytes() {
     let (now, mut other) = all.last().unwrap().clone();
     let place = other.windows(5).position(|part| part == b"a.txt").unwrap();
     other[place..place + 5].copy_from_slice(b"b.exe");
-    assert!(gateway.handle_packet(now, LinkType::RawIp, &other).pass);
+    assert!(
+        gateway
+            .handle_packet(now, LinkType::RawIp, &other)
+            .accepts()
+    );
     assert_eq!(gateway.take_rewritten(), None);
 }
 

@@ -36,7 +36,7 @@ fn crowd(gateway: &mut Gateway, answer: &[u8], said: &[u8]) {
 fn last(gateway: &mut Gateway, packets: &Packets) -> (Vec<bool>, Option<Action>) {
     let passed = packets
         .iter()
-        .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass)
+        .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).accepts())
         .collect();
     let live = gateway.flows(1);
     (passed, live.first().and_then(|flow| flow.action))
@@ -109,7 +109,7 @@ fn what_was_not_followed_from_its_beginning_is_stopped_where_the_policy_says_so(
         let passed: Vec<bool> = packets
             .iter()
             .skip(3)
-            .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass)
+            .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).accepts())
             .collect();
         assert_eq!(passed.contains(&false), stopped, "{policy}");
         assert_eq!(passed.last(), Some(&!stopped), "{policy}");
@@ -151,7 +151,7 @@ fn what_an_earlier_run_read_is_stopped_where_the_policy_says_so() {
         let passed: Vec<bool> = rest
             .map(|(now, bytes)| {
                 gateway.set_watched(watched);
-                gateway.handle_packet(now, LinkType::RawIp, bytes).pass
+                gateway.handle_packet(now, LinkType::RawIp, bytes).accepts()
             })
             .collect();
         assert_eq!(passed.first(), Some(&!stopped), "{policy}");
@@ -161,7 +161,7 @@ fn what_an_earlier_run_read_is_stopped_where_the_policy_says_so() {
         let (now, syn) = packets.iter().next().unwrap();
         gateway.set_watched(false);
         let later = now + Duration::from_secs(1_000);
-        assert!(gateway.handle_packet(later, LinkType::RawIp, syn).pass);
+        assert!(gateway.handle_packet(later, LinkType::RawIp, syn).accepts());
     }
 }
 
@@ -181,12 +181,12 @@ fn what_only_acknowledges_does_not_settle_what_an_earlier_run_read() {
         let (now, acknowledges) = all[2];
         let verdicts = (0..2 * MAX_UNDECIDED_PACKETS).map(|_| {
             let verdict = gateway.handle_packet(now, LinkType::RawIp, acknowledges);
-            verdict.settled.is_some()
+            verdict.offload().is_some()
         });
         assert_eq!(verdicts.last(), Some(settled), "{policy}");
         gateway.set_watched(true);
         let (now, data) = all[3];
         let verdict = gateway.handle_packet(now, LinkType::RawIp, data);
-        assert_eq!(verdict.pass, settled, "{policy}");
+        assert_eq!(verdict.accepts(), settled, "{policy}");
     }
 }

@@ -48,7 +48,7 @@ fn is_blocked(gateway: &mut Gateway, at_time: Duration, client: &str) -> bool {
     stream.client(&[b"\x13BitTorrent protocol".as_slice(), &[0; 48]].concat());
     let mut passed = true;
     for (now, bytes) in packets.iter() {
-        passed = gateway.handle_packet(now, LinkType::RawIp, bytes).pass;
+        passed = gateway.handle_packet(now, LinkType::RawIp, bytes).accepts();
     }
     told(gateway) && !passed
 }
@@ -70,7 +70,7 @@ fn flood() {
         syn[12..16].copy_from_slice(&(0x0b00_0000 | number).to_be_bytes());
         // A hundred thousand in a second.
         let now = Duration::from_secs(10) + Duration::from_micros(10) * number;
-        assert!(gateway.handle_packet(now, LinkType::RawIp, &syn).pass);
+        assert!(gateway.handle_packet(now, LinkType::RawIp, &syn).accepts());
         told(&mut gateway);
         if number % 1_000 == 0 {
             gateway.handle_timeout(now);

@@ -60,7 +60,7 @@ fn pushes(tcp: &mut TcpHeader) {
 fn run(gateway: &mut Gateway, packets: &Packets) -> Vec<bool> {
     packets
         .iter()
-        .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass)
+        .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).accepts())
         .collect()
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ringway_gateway::samples::TcpStream;
-use ringway_gateway::verdict::{EventKind, Gateway, Settled, Verdict};
+use ringway_gateway::verdict::{EventKind, Gateway, Offload, Verdict};
 use ringway_gateway::{Confidence, LinkType, Packets};
 
 use super::triage::assert_sound;
@@ -104,15 +104,15 @@ fn it_is_decided_once_more_and_stopped() {
     let at = (packets.iter())
         .position(|(_, bytes)| bytes.ends_with(&handshake()))
         .unwrap();
-    assert!(verdicts[..at].iter().all(|verdict| verdict.pass));
+    assert!(verdicts[..at].iter().all(|verdict| verdict.accepts()));
     // The kernel leaves it here until then, and marks it as nothing that is read.
     assert!(
         verdicts[..at]
             .iter()
-            .all(|verdict| verdict.settled.is_none())
+            .all(|verdict| verdict.offload().is_none())
     );
     assert!(
-        verdicts[at..].iter().all(|verdict| !verdict.pass),
+        verdicts[at..].iter().all(|verdict| !verdict.accepts()),
         "{verdicts:?}"
     );
     assert!(gateway.poll_injection().is_some());
@@ -132,8 +132,8 @@ fn datagrams_are_stopped_too() {
     let mut gateway = governed(BLOCK, enforcing());
     let verdicts = run(&mut gateway, &datagrams_behind(10));
     let (answer, before) = verdicts.split_last().unwrap();
-    assert!(before[..20].iter().all(|verdict| verdict.pass));
-    assert!(!answer.pass);
+    assert!(before[..20].iter().all(|verdict| verdict.accepts()));
+    assert!(!answer.accepts());
 }
 
 #[test]
@@ -146,8 +146,8 @@ fn what_stays_without_a_name_is_left_to_the_kernel_in_the_end() {
         stream.server(&junk(1_000 + number));
     }
     let verdicts = run(&mut gateway, &packets);
-    assert_eq!(verdicts.last().unwrap().settled, Some(Settled::Allowed));
-    let asked = |verdict: &&Verdict| verdict.settled.is_none();
+    assert_eq!(verdicts.last().unwrap().offload(), Some(Offload::Allowed));
+    let asked = |verdict: &&Verdict| verdict.offload().is_none();
     assert_eq!(verdicts.iter().filter(asked).count(), 3 + 2 * 32 - 2);
 }
 
@@ -156,7 +156,10 @@ fn a_rule_on_unknown_decides_at_once() {
     let policy = "[[rule]]\nname = \"nothing-unnamed\"\napp = \"unknown\"\naction = \"block\"\n";
     let mut gateway = governed(policy, enforcing());
     let verdicts = run(&mut gateway, &torrent_behind(10));
-    let first = verdicts.iter().position(|verdict| !verdict.pass).unwrap();
+    let first = verdicts
+        .iter()
+        .position(|verdict| !verdict.accepts())
+        .unwrap();
     assert!(first <= 3 + 16, "{first}");
 }
 
@@ -173,5 +176,5 @@ fn a_page_behind_junk_is_unreadable_for_a_rule_that_reads() {
     }
     stream.client(b"GET /game.exe HTTP/1.1\r\nHost: h\r\n\r\n");
     let verdicts = run(&mut gateway, &packets);
-    assert!(!verdicts.last().unwrap().pass, "{verdicts:?}");
+    assert!(!verdicts.last().unwrap().accepts(), "{verdicts:?}");
 }

@@ -154,7 +154,7 @@ fn whoever_observes_lets_a_finding_pass_and_keeps_nothing_waiting() {
         held += usize::from(
             gateway
                 .handle_queued(now, token, LinkType::RawIp, bytes)
-                .held,
+                .is_held(),
         );
         scans.extend(std::iter::from_fn(|| gateway.poll_scan()));
     }
@@ -168,7 +168,7 @@ fn whoever_observes_lets_a_finding_pass_and_keeps_nothing_waiting() {
         );
     }
     let released: Vec<bool> = std::iter::from_fn(|| gateway.poll_released())
-        .map(|(_, verdict)| verdict.pass)
+        .map(|(_, verdict)| verdict.accepts())
         .collect();
     assert_eq!(released, vec![true; held]);
 }

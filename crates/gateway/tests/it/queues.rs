@@ -26,7 +26,7 @@ fn queues(policy: &str, sharing: bool) -> [Gateway; 2] {
 fn carry(gateway: &mut Gateway, packets: &Packets, from: usize) -> Vec<bool> {
     let packets = packets.iter().skip(from);
     packets
-        .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass)
+        .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).accepts())
         .collect()
 }
 

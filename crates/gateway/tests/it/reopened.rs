@@ -1,7 +1,7 @@
 //! Another connection between the same two ends: it is known for a new one when both ends have said
 //! so, and not before.
 
-use ringway_gateway::verdict::{Gateway, Settled, Verdict};
+use ringway_gateway::verdict::{Gateway, Offload, Verdict};
 use ringway_gateway::{LinkType, Packets};
 
 use super::{at, enforcing, governed};
@@ -9,15 +9,10 @@ use super::{at, enforcing, governed};
 const BLOCK: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
 const NAMES: &str =
     "[[rule]]\nname = \"no-films\"\napp = \"http\"\nfile_name = \"*.mpg\"\naction = \"block\"\n";
-const SETTLED: Verdict = Verdict {
-    pass: true,
-    held: false,
-    settled: Some(Settled::Allowed),
+const SETTLED: Verdict = Verdict::Accept {
+    offload: Some(Offload::Allowed),
 };
-const PASS: Verdict = Verdict {
-    settled: None,
-    ..SETTLED
-};
+const PASS: Verdict = Verdict::ACCEPT;
 
 /// Packets by their places in the order in which they were made.
 type Made = Vec<Vec<u8>>;
@@ -97,14 +92,7 @@ fn an_end_and_a_syn_that_nobody_answers_take_nothing_from_a_flow() {
             "{verdicts:?}"
         );
         let last = case.run([8]);
-        assert_eq!(
-            last,
-            [Verdict {
-                pass: false,
-                ..PASS
-            }],
-            "{policy}"
-        );
+        assert_eq!(last, [Verdict::DROP], "{policy}");
     }
 }
 
@@ -125,7 +113,7 @@ fn an_answer_begins_another_flow_that_is_followed_from_its_first_byte() {
     // The second half first: whoever does not know where the first one begins would take it for the
     // beginning.
     let verdicts = case.run([11, 10]);
-    assert!(!verdicts[1].pass, "{verdicts:?}");
+    assert!(!verdicts[1].accepts(), "{verdicts:?}");
     let flows: Vec<_> = std::iter::from_fn(|| case.gateway.poll_flow()).collect();
     assert_eq!(flows.len(), 1, "the old one is over");
 }
@@ -169,7 +157,7 @@ fn what_was_settled_of_the_old_connection_is_not_of_the_new() {
         assert_eq!(verdicts.last(), Some(&SETTLED));
         let verdicts = case.run(46..50);
         assert_eq!(verdicts[..3], [PASS; 3], "{number}");
-        assert!(!verdicts[3].pass, "{number}");
+        assert!(!verdicts[3].accepts(), "{number}");
     }
 }
 
@@ -190,7 +178,7 @@ fn an_answer_to_no_call_does_not_go_on_where_a_flow_has_ended() {
     // repeated.
     let verdicts = case.run([7, 10, 8]);
     assert_eq!(verdicts[..2], [PASS; 2]);
-    assert!(!verdicts[2].pass);
+    assert!(!verdicts[2].accepts());
     assert_eq!(case.run([7, 8]), [PASS; 2]);
 }
 
@@ -206,7 +194,7 @@ fn a_call_that_dies_does_not_hide_where_the_connection_begins() {
     let mut case = Case::new(BLOCK, &packets);
     // Of the first call only the SYN comes by.
     assert_eq!(case.run([0, 3, 4, 5]), [PASS; 4]);
-    assert!(!case.run([6])[0].pass);
+    assert!(!case.run([6])[0].accepts());
 }
 
 #[test]
@@ -220,8 +208,8 @@ fn who_is_refused_is_refused_with_other_numbers_too() {
         stream.client(&handshake());
     }
     let mut case = Case::new(BLOCK, &packets);
-    assert!(!case.run(0..4)[3].pass);
+    assert!(!case.run(0..4)[3].accepts());
     for verdict in case.run([4, 8, 4]) {
-        assert!(!verdict.pass);
+        assert!(!verdict.accepts());
     }
 }

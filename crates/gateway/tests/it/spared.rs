@@ -4,7 +4,7 @@
 use etherparse::{SlicedPacket, TransportSlice};
 
 use ringway_gateway::samples::TcpStream;
-use ringway_gateway::verdict::{EventKind, Gateway, Mode, Settings, Settled};
+use ringway_gateway::verdict::{EventKind, Gateway, Mode, Offload, Settings};
 use ringway_gateway::{LinkType, Packets};
 
 use super::{at, governed};
@@ -17,7 +17,7 @@ const NAMED: &str = "Content-Disposition: attachment; filename=\"game.exe\"\r\n"
 /// A gateway, and a kernel that keeps one connection's mark as the rules do.
 struct Border {
     gateway: Gateway,
-    mark: Option<Settled>,
+    mark: Option<Offload>,
     asked: usize,
     passed: usize,
     dropped: usize,
@@ -47,19 +47,19 @@ impl Border {
     fn carry(&mut self, packets: &Packets, from: usize) -> usize {
         for (number, (now, bytes)) in packets.iter().enumerate().skip(from) {
             match self.mark {
-                Some(Settled::Allowed | Settled::Shaped(_)) => self.passed += 1,
-                Some(Settled::Blocked) => self.dropped += 1,
-                Some(Settled::AnswersPass) if by_server(bytes) => self.passed += 1,
-                Some(Settled::AnswersPass) if is_bare(bytes) => self.passed += 1,
+                Some(Offload::Allowed | Offload::Shaped(_)) => self.passed += 1,
+                Some(Offload::Blocked) => self.dropped += 1,
+                Some(Offload::AnswersPass) if by_server(bytes) => self.passed += 1,
+                Some(Offload::AnswersPass) if is_bare(bytes) => self.passed += 1,
                 _ => {
                     self.asked += 1;
                     let token = u64::try_from(number).unwrap();
                     let verdict = self
                         .gateway
                         .handle_queued(now, token, LinkType::RawIp, bytes);
-                    self.mark = verdict.settled.or(self.mark);
-                    self.passed += usize::from(verdict.pass);
-                    self.dropped += usize::from(!verdict.pass && !verdict.held);
+                    self.mark = verdict.offload().or(self.mark);
+                    self.passed += usize::from(verdict.accepts());
+                    self.dropped += usize::from(!verdict.accepts() && !verdict.is_held());
                 }
             }
             while let Some(job) = self.gateway.poll_scan() {
@@ -398,7 +398,7 @@ fn what_is_certain_is_decided_after_eight_packets_of_one_side() {
     let mut gateway = governed(policy, Settings::default());
     let decided = packets.iter().position(|(now, bytes)| {
         let verdict = gateway.handle_queued(now, 0, LinkType::RawIp, bytes);
-        verdict.settled == Some(Settled::Allowed)
+        verdict.offload() == Some(Offload::Allowed)
     });
     assert!(
         decided.is_some_and(|place| (10..=14).contains(&place)),

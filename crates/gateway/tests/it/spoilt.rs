@@ -33,7 +33,7 @@ fn what_its_receiver_discards_hides_nothing() {
                 } else {
                     gateway.handle_queued(now, 0, LinkType::RawIp, &junk)
                 };
-                assert!(verdict.pass);
+                assert!(verdict.accepts());
             }
             let _ = gateway.handle_unverified(now, 0, LinkType::RawIp, bytes);
         }

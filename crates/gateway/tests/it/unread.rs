@@ -23,7 +23,7 @@ fn fetched(policy: &str, answer: &str) -> (Vec<bool>, Vec<Event>) {
 fn run(gateway: &mut Gateway, packets: &Packets) -> (Vec<bool>, Vec<Event>) {
     let passed = packets
         .iter()
-        .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass)
+        .map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).accepts())
         .collect();
     let events = std::iter::from_fn(|| gateway.poll_event()).collect();
     (passed, events)
@@ -141,7 +141,11 @@ fn an_urgent_byte_makes_a_file_unreadable() {
     urgent.splice(header..header + tcp.header_len(), tcp.to_bytes());
     let mut gateway = governed(SCAN, enforcing());
     run(&mut gateway, &packets);
-    assert!(!gateway.handle_packet(now, LinkType::RawIp, &urgent).pass);
+    assert!(
+        !gateway
+            .handle_packet(now, LinkType::RawIp, &urgent)
+            .accepts()
+    );
     let events: Vec<Event> = std::iter::from_fn(|| gateway.poll_event()).collect();
     assert!(events[0].alert.evidence.contains("urgent"), "{events:?}");
 }
@@ -189,7 +193,7 @@ fn what_comes_by_in_one_direction_only_is_unreadable() {
                 }
                 let verdict = gateway.handle_packet(now, LinkType::RawIp, bytes);
                 let data = bytes.len() > 41;
-                passed += usize::from(data && verdict.pass);
+                passed += usize::from(data && verdict.accepts());
             }
             let events: Vec<Event> = std::iter::from_fn(|| gateway.poll_event()).collect();
             assert_eq!(passed > 0, failure == "open", "{client_only}: {events:?}");

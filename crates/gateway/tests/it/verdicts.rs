@@ -7,7 +7,7 @@ use etherparse::{SlicedPacket, TransportSlice};
 
 use ringway_gateway::policy::Action;
 use ringway_gateway::verdict::{
-    DecidedFlow, Event, EventKind, Gateway, Mode, Settings, Settled, Verdict,
+    DecidedFlow, Event, EventKind, Gateway, Mode, Offload, Settings, Verdict,
 };
 use ringway_gateway::{LinkType, Packets};
 
@@ -103,14 +103,15 @@ fn a_blocked_connection_is_dropped_and_reset_at_both_ends_with_their_exact_numbe
         .position(|(_, bytes)| bytes.ends_with(&handshake()))
         .unwrap();
     let verdicts = run(&mut gateway, &packets, 0);
-    assert!(verdicts[..handshake_at].iter().all(|verdict| *verdict
-        == Verdict {
-            pass: true,
-            held: false,
-            settled: None
-        }));
     assert!(
-        verdicts[handshake_at..].iter().all(|verdict| !verdict.pass),
+        verdicts[..handshake_at]
+            .iter()
+            .all(|verdict| *verdict == Verdict::ACCEPT)
+    );
+    assert!(
+        verdicts[handshake_at..]
+            .iter()
+            .all(|verdict| !verdict.accepts()),
         "{verdicts:?}"
     );
     let resets = injections(&mut gateway);
@@ -128,8 +129,8 @@ fn a_blocked_connection_is_dropped_and_reset_at_both_ends_with_their_exact_numbe
     // Eight packets are answered, two resets each; then the kernel is told to drop the rest by
     // itself.
     assert_eq!(resets.len(), 16);
-    assert_eq!(verdicts[handshake_at + 7].settled, None);
-    assert_eq!(verdicts[handshake_at + 8].settled, Some(Settled::Blocked));
+    assert_eq!(verdicts[handshake_at + 7].offload(), None);
+    assert_eq!(verdicts[handshake_at + 8].offload(), Some(Offload::Blocked));
 }
 
 #[test]
@@ -144,7 +145,7 @@ fn who_was_blocked_is_refused_from_any_port_until_its_time_is_over() {
     assert!(
         run(&mut gateway, &again, 30)
             .iter()
-            .all(|verdict| !verdict.pass)
+            .all(|verdict| !verdict.accepts())
     );
     assert!(
         injections(&mut gateway).is_empty(),
@@ -154,7 +155,7 @@ fn who_was_blocked_is_refused_from_any_port_until_its_time_is_over() {
     torrent(&mut late, 50_002);
     let verdicts = run(&mut gateway, &late, 90);
     assert!(
-        verdicts[0].pass && !verdicts[3].pass,
+        verdicts[0].accepts() && !verdicts[3].accepts(),
         "looked at anew, and blocked again"
     );
     let kinds: Vec<(EventKind, u16)> = events(&mut gateway)
@@ -216,7 +217,7 @@ fn another_server_port_or_client_is_not_refused() {
     assert!(
         run(&mut gateway, &others, 1)
             .iter()
-            .all(|verdict| verdict.pass)
+            .all(|verdict| verdict.accepts())
     );
 }
 
@@ -227,8 +228,8 @@ fn observing_lets_everything_through_and_tells_what_would_have_happened() {
     torrent(&mut packets, 50_000);
     torrent(&mut packets, 50_001);
     let verdicts = run(&mut gateway, &packets, 0);
-    assert!(verdicts.iter().all(|verdict| verdict.pass));
-    assert_eq!(verdicts.last().unwrap().settled, Some(Settled::Allowed));
+    assert!(verdicts.iter().all(|verdict| verdict.accepts()));
+    assert_eq!(verdicts.last().unwrap().offload(), Some(Offload::Allowed));
     assert!(injections(&mut gateway).is_empty());
     let events = events(&mut gateway);
     assert_eq!(events.len(), 2);
@@ -261,7 +262,7 @@ fn a_flow_of_which_one_side_says_nothing_more_is_decided_after_46_kb() {
     let verdicts = run(&mut gateway, &packets, 0);
     let undecided = verdicts
         .iter()
-        .take_while(|verdict| verdict.settled.is_none());
+        .take_while(|verdict| verdict.offload().is_none());
     // What opens it, what the client says, and 32 segments less the one that decides.
     assert_eq!(undecided.count(), 3 + 1 + 31);
 }
@@ -275,10 +276,8 @@ fn flows_are_shaped_and_allowed_once_for_all() {
     torrent(&mut packets, 50_000);
     let verdicts = run(&mut gateway, &packets, 0);
     // Classes stand in the order of the file, whatever their names.
-    let shaped = Verdict {
-        pass: true,
-        held: false,
-        settled: Some(Settled::Shaped(0)),
+    let shaped = Verdict::Accept {
+        offload: Some(Offload::Shaped(0)),
     };
     assert!(
         verdicts[3..].iter().all(|verdict| *verdict == shaped),
@@ -292,10 +291,8 @@ fn what_no_rule_on_applications_can_reach_is_decided_at_its_first_packet() {
     let mut gateway = gateway(&policy, Mode::Enforce);
     let mut packets = Packets::new();
     torrent(&mut packets, 50_000);
-    let allowed = Verdict {
-        pass: true,
-        held: false,
-        settled: Some(Settled::Allowed),
+    let allowed = Verdict::Accept {
+        offload: Some(Offload::Allowed),
     };
     assert!(
         run(&mut gateway, &packets, 0)
@@ -312,8 +309,8 @@ fn bulk_that_goes_one_way_is_not_asked_about_for_ever() {
         packets.udp(at("10.0.0.5:40000"), at("192.0.2.9:9000"), &[0xa5; 900]);
     }
     let verdicts = run(&mut gateway, &packets, 0);
-    assert_eq!(verdicts[62].settled, None);
-    assert_eq!(verdicts[63].settled, Some(Settled::Allowed));
+    assert_eq!(verdicts[62].offload(), None);
+    assert_eq!(verdicts[63].offload(), Some(Offload::Allowed));
 }
 
 #[test]
@@ -326,7 +323,7 @@ fn a_flow_that_ends_undecided_is_told_what_would_have_come() {
     assert!(
         run(&mut gateway, &packets, 0)
             .iter()
-            .all(|verdict| verdict.pass)
+            .all(|verdict| verdict.accepts())
     );
     let flow = flows(&mut gateway).remove(0);
     assert_eq!((flow.rule.as_str(), flow.decided_after), ("unnamed", None));
@@ -366,5 +363,8 @@ fn who_was_only_observed_is_not_refused_when_the_policy_is_carried_out() {
     let mut later = Packets::new();
     torrent(&mut later, 50_001);
     let verdicts = run(&mut gateway, &later, 1);
-    assert!(verdicts[0].pass && !verdicts[3].pass, "{verdicts:?}");
+    assert!(
+        verdicts[0].accepts() && !verdicts[3].accepts(),
+        "{verdicts:?}"
+    );
 }

@@ -86,6 +86,15 @@ pub(super) fn text(status: &Status) -> String {
             format!("{} events: the audit is full", status.events_forgotten),
         );
     }
+    if status.flows_missing > 0 {
+        field(
+            "faults",
+            format!(
+                "{} packets without their flow: please report it",
+                status.flows_missing
+            ),
+        );
+    }
     table.text()
 }
 

@@ -280,6 +280,7 @@ impl Daemon {
                 .saturating_add(sum(&|totals| totals.events_lost)),
             events_left_out: self.written.left_out.load(Ordering::Relaxed),
             events_forgotten: self.written.forgotten.load(Ordering::Relaxed),
+            flows_missing: sum(&|totals| totals.flows_missing),
         }
     }
 

@@ -96,4 +96,7 @@ pub(super) struct Status {
     /// Events that were forgotten before their time, to make room.
     #[serde(default)]
     pub(super) events_forgotten: u64,
+    /// Packets whose flow was not there: a fault of this program.
+    #[serde(default)]
+    pub(super) flows_missing: u64,
 }

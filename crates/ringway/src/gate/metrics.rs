@@ -140,6 +140,11 @@ pub(super) fn text(status: &Status, ended: &[Ended]) -> Result<String, fmt::Erro
         "Events that were forgotten before their time, to make room",
         status.events_forgotten,
     );
+    count(
+        "flows_missing",
+        "Packets whose flow was not there, by a fault of this program",
+        status.flows_missing,
+    );
     other_ways(status, &mut count);
     levels(status, &mut registry);
     flows(&mut registry, ended);

@@ -14,7 +14,7 @@ use crate::flow::Direction;
 use crate::limits::{TERMINATED_CALL, TERMINATED_READ, TERMINATED_READS};
 use crate::linux::shaper::priority;
 use crate::packet::LinkType;
-use crate::verdict::{Gateway, Settled, Verdict};
+use crate::verdict::{Gateway, Offload, Verdict};
 
 /// What of it the gateway is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Connection {
             },
         };
         let verdict = offer(now, (u64::MAX, false), &syn, 0, (gateway, buffer))?;
-        if !verdict.pass {
+        if !verdict.accepts() {
             return None;
         }
         let to_server = call(client, server).ok()?;
@@ -126,7 +126,7 @@ impl Connection {
             armed: [Some((false, false)); 2],
             serial,
         };
-        connection.follow(verdict.settled);
+        connection.follow(verdict.offload());
         Some(connection)
     }
 
@@ -255,10 +255,10 @@ impl Connection {
         ] {
             let segment = self.segment(direction, sequence, flags);
             let verdict = offer(now, (u64::MAX, self.read), &segment, 0, (gateway, buffer));
-            if !verdict.is_some_and(|verdict| verdict.pass) {
+            if !verdict.is_some_and(|verdict| verdict.accepts()) {
                 self.broken = true;
             }
-            self.follow(verdict.and_then(|verdict| verdict.settled));
+            self.follow(verdict.and_then(|verdict| verdict.offload()));
         }
         true
     }
@@ -414,44 +414,44 @@ impl Connection {
 
     /// What a verdict means for the piece that it is on; what follows for the connection follows at
     /// once where the piece does not wait.
-    fn judge(&mut self, direction: Direction, verdict: Option<Verdict>) -> (Fate, Option<Settled>) {
+    fn judge(&mut self, direction: Direction, verdict: Option<Verdict>) -> (Fate, Option<Offload>) {
         let Some(verdict) = verdict else {
             self.broken = true;
             return (Fate::Again, None);
         };
-        if verdict.held {
-            return (Fate::Waits, verdict.settled);
+        if verdict.is_held() {
+            return (Fate::Waits, verdict.offload());
         }
         let free = !self.is_asked(direction);
-        self.follow(verdict.settled);
+        self.follow(verdict.offload());
         // The end of what nobody is asked about goes on whatever is said of it.
-        match verdict.pass || free {
+        match verdict.accepts() || free {
             true => (Fate::Passes, None),
             false => (Fate::Again, None),
         }
     }
 
     /// Does for the connection what its mark would do in the kernel.
-    fn follow(&mut self, settled: Option<Settled>) {
+    fn follow(&mut self, settled: Option<Offload>) {
         let Some(settled) = settled else {
             return;
         };
         match settled {
-            Settled::Allowed => self.asked = Asked::Nothing,
-            Settled::Shaped(class) => {
+            Offload::Allowed => self.asked = Asked::Nothing,
+            Offload::Shaped(class) => {
                 self.asked = Asked::Nothing;
                 self.shape(class);
             }
-            Settled::Blocked => self.broken = true,
-            Settled::AnswersPass => {
+            Offload::Blocked => self.broken = true,
+            Offload::AnswersPass => {
                 self.asked = Asked::Client;
                 self.read = true;
             }
-            Settled::Watched => {
+            Offload::Watched => {
                 self.asked = Asked::All;
                 self.read = true;
             }
-            Settled::WatchedIn(class) => {
+            Offload::WatchedIn(class) => {
                 self.asked = Asked::All;
                 self.read = true;
                 self.shape(class);
@@ -474,7 +474,7 @@ impl Connection {
         direction: Direction,
         (number, verdict): (u32, Verdict),
     ) {
-        let fate = match verdict.pass {
+        let fate = match verdict.accepts() {
             true => Fate::Passes,
             false => Fate::Again,
         };
@@ -592,7 +592,7 @@ impl Connection {
         let segment = self.segment(back, sequence, Flags::default());
         // It says nothing but that: nobody waits for it.
         let verdict = offer(now, (u64::MAX, self.read), &segment, 0, (gateway, buffer));
-        self.follow(verdict.and_then(|verdict| verdict.settled));
+        self.follow(verdict.and_then(|verdict| verdict.offload()));
     }
 
     /// Ends both sockets in order: whatever has been written leaves.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::limits::{PART_OVERHEAD, TERMINATED_AGAIN, TERMINATED_PENDING, TERMINATED_TRIES};
 use crate::reader::length32;
-use crate::verdict::Settled;
+use crate::verdict::Offload;
 
 /// What the gateway says of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ struct Piece {
     last: bool,
     state: State,
     /// What the kernel would do with the connection once this has left.
-    settled: Option<Settled>,
+    settled: Option<Offload>,
 }
 
 /// What may leave next.
@@ -160,7 +160,7 @@ impl Way {
         number: u32,
         bytes: &[u8],
         fate: Fate,
-        settled: Option<Settled>,
+        settled: Option<Offload>,
     ) {
         let last = bytes.is_empty();
         self.pieces.push_back(Piece {
@@ -189,7 +189,7 @@ impl Way {
         now: Duration,
         number: u32,
         fate: Fate,
-    ) -> Option<Option<Settled>> {
+    ) -> Option<Option<Offload>> {
         let piece = self
             .pieces
             .iter_mut()
@@ -296,7 +296,7 @@ mod tests {
 
     use super::{Fate, Next, Way};
     use crate::limits::{TERMINATED_AGAIN, TERMINATED_PENDING, TERMINATED_TRIES};
-    use crate::verdict::Settled;
+    use crate::verdict::Offload;
 
     const NOW: Duration = Duration::from_secs(1);
 
@@ -362,9 +362,9 @@ mod tests {
     fn what_follows_for_the_connection_follows_when_the_piece_is_let_go() {
         let mut way = Way::new(0);
         let (_, number) = way.begin();
-        way.keep(NOW, number, b"one", Fate::Waits, Some(Settled::Allowed));
+        way.keep(NOW, number, b"one", Fate::Waits, Some(Offload::Allowed));
         let settled = way.release(NOW, number, Fate::Passes);
-        assert_eq!(settled, Some(Some(Settled::Allowed)));
+        assert_eq!(settled, Some(Some(Offload::Allowed)));
         assert_eq!(way.release(NOW, number + 1, Fate::Passes), None);
     }
 

@@ -39,7 +39,7 @@ fn what_is_kept_of_the_unknown_has_a_bound_and_what_was_given_up_is_stopped_when
     stream.server(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc");
     let take = |gateway: &mut Gateway, packets: &Packets, from: usize, to: usize| {
         let some = packets.iter().skip(from).take(to.saturating_sub(from));
-        some.map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).pass)
+        some.map(|(now, bytes)| gateway.handle_packet(now, LinkType::RawIp, bytes).accepts())
             .collect::<Vec<bool>>()
     };
     // It has opened, and says nothing for now.
@@ -82,7 +82,9 @@ fn connections_that_hold_all_they_may_leave_room_for_new_ones() {
         for (number, (now, bytes)) in packets.iter().enumerate() {
             // The first bytes of the body never come.
             if !(missing && number == 5) {
-                held |= gateway.handle_queued(now, 1, LinkType::RawIp, bytes).held;
+                held |= gateway
+                    .handle_queued(now, 1, LinkType::RawIp, bytes)
+                    .is_held();
             }
         }
         held
@@ -113,7 +115,7 @@ fn each_pause_of_a_file_is_noticed_also_after_a_quiet_time() {
         let token = u64::try_from(token).unwrap();
         if !gateway
             .handle_queued(now, token, LinkType::RawIp, bytes)
-            .held
+            .is_held()
         {
             continue;
         }
@@ -125,7 +127,7 @@ fn each_pause_of_a_file_is_noticed_also_after_a_quiet_time() {
                 gateway.handle_scanned(later, &job, &Scanned::Clean);
             }
             while let Some((token, verdict)) = gateway.poll_released() {
-                waited.push((token, late, verdict.pass));
+                waited.push((token, late, verdict.accepts()));
             }
         }
         assert!(!gateway.is_waiting());
@@ -207,7 +209,7 @@ fn reading_begins_behind_what_has_passed_unasked() {
             }
         }
         let request = verdicts[verdicts.len() - 2];
-        assert_eq!(request.pass, passes, "{name}, {unasked}: {verdicts:?}");
+        assert_eq!(request.accepts(), passes, "{name}, {unasked}: {verdicts:?}");
         let scans = std::iter::from_fn(|| gateway.poll_scan()).count();
         assert!(scans > 0 || !passes, "{name}, {unasked}");
     }
