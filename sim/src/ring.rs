@@ -72,6 +72,8 @@ pub struct RingSim {
     joined: BTreeMap<RingKey, Duration>,
     messages: u64,
     bytes: u64,
+    /// How many messages each has sent, and how many have come to it.
+    traffic: BTreeMap<RingKey, (u64, u64)>,
     running: BTreeMap<(RingKey, LookupId), RingKey>,
     results: Vec<LookupResult>,
     records: Vec<Event>,
@@ -96,6 +98,7 @@ impl RingSim {
             joined: BTreeMap::new(),
             messages: 0,
             bytes: 0,
+            traffic: BTreeMap::new(),
             rng: StdRng::from_seed(spread(seed, 0)),
             network: Network::new(config.link.clone()),
             config,
@@ -180,6 +183,11 @@ impl RingSim {
         });
     }
 
+    /// Sets a machine's clock ahead by so many seconds.
+    pub fn set_clock(&mut self, key: RingKey, ahead: u64) {
+        self.registry.set_clock(key, ahead);
+    }
+
     /// Has a member leave; false if it refused.
     pub fn leave(&mut self, key: RingKey) -> bool {
         let now = self.instant();
@@ -257,6 +265,7 @@ impl RingSim {
                     .map_err(|error| self.failure(format!("{from:?} sent nonsense: {error}")))?;
                 self.note(b'm', &to, &message);
                 self.messages += 1;
+                self.traffic.entry(to).or_default().1 += 1;
                 self.bytes += u64::try_from(message.len()).unwrap_or(0);
                 match self.adversary.react(to, from, &decoded) {
                     Reaction::Honest => {
@@ -400,6 +409,12 @@ impl RingSim {
         self.messages
     }
 
+    /// How many messages a member has sent so far, and how many have come to it.
+    #[must_use]
+    pub fn traffic_of(&self, key: &RingKey) -> (u64, u64) {
+        self.traffic.get(key).copied().unwrap_or_default()
+    }
+
     /// The results of lookups since this was last called.
     pub fn take_results(&mut self) -> Vec<LookupResult> {
         std::mem::take(&mut self.results)
@@ -489,6 +504,7 @@ impl RingSim {
             if self.config.check != Check::Nothing && self.adversary.behaviour(&key).is_none() {
                 self.stated.take_in(key, &transmit.message);
             }
+            self.traffic.entry(key).or_default().0 += 1;
             self.network
                 .send(&mut self.rng, key, transmit.to, transmit.message.encode());
         }

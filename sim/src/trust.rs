@@ -4,7 +4,7 @@
 //! registry, as themselves alone, so nobody in the simulation can forge one; there is no public-key
 //! work, which would take most of the time of large runs.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -37,6 +37,8 @@ pub struct Registry {
     base: Instant,
     secret: u64,
     admitted: RwLock<Keys>,
+    /// Seconds that members' clocks are ahead.
+    ahead: RwLock<BTreeMap<RingKey, u64>>,
 }
 
 impl Registry {
@@ -47,6 +49,7 @@ impl Registry {
             base,
             secret,
             admitted: RwLock::default(),
+            ahead: RwLock::default(),
         })
     }
 
@@ -57,6 +60,17 @@ impl Registry {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         admitted.insert(key);
+    }
+
+    /// Sets a member's clock ahead by so many seconds.
+    pub fn set_clock(&self, key: RingKey, ahead: u64) {
+        let mut clocks = self.ahead.write().unwrap_or_else(PoisonError::into_inner);
+        clocks.insert(key, ahead);
+    }
+
+    fn ahead(&self, key: &RingKey) -> u64 {
+        let clocks = self.ahead.read().unwrap_or_else(PoisonError::into_inner);
+        clocks.get(key).copied().unwrap_or_default()
     }
 
     /// The owner's statement number `number`, signed.
@@ -196,7 +210,7 @@ impl Credentials for MemberOf {
 
     fn unix_time(&self, now: Instant) -> u64 {
         let since = now.saturating_duration_since(self.registry.base);
-        (EPOCH + since).as_secs()
+        (EPOCH + since).as_secs() + self.registry.ahead(&self.me)
     }
 }
 

@@ -13,6 +13,7 @@ mod attacks;
 mod echo;
 mod heard;
 mod hidden;
+mod joining;
 mod mapping;
 mod messages;
 mod network;

@@ -40,6 +40,17 @@ pub enum Membership {
     Member,
 }
 
+/// What a member that is on its way into the ring waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The members that have been asked and have not answered yet.
+    pub answers_of: Vec<RingKey>,
+    /// Tries to join that have failed since one found a place.
+    pub failures: u32,
+    /// Members' views that had ended by this member's clock, which may be wrong.
+    pub ended_views: u32,
+}
+
 /// The part of a member's state that the ring's correctness depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {

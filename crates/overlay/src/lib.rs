@@ -130,7 +130,7 @@ pub use config::{Config, ConfigError};
 pub use credentials::{Credentials, SIGNATURE_LEN, Standing};
 pub use event::{
     Counters, Event, LeaveRefused, LookupError, LookupFailure, LookupId, Membership, RecordId,
-    RouteId, Snapshot, Transmit,
+    RouteId, Snapshot, Transmit, Waiting,
 };
 pub use key::{Offset, ParseKeyError, RingKey, between};
 pub use lookup::Rule;

@@ -1,6 +1,6 @@
 //! Requests that wait for their answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use crate::event::{LookupId, RecordId};
@@ -187,6 +187,12 @@ impl Requests {
 
     pub(crate) fn get(&self, id: RequestId) -> Option<&Request> {
         self.open.get(&id)
+    }
+
+    /// Who has not answered yet, each once.
+    pub(crate) fn asked(&self) -> Vec<RingKey> {
+        let asked: BTreeSet<RingKey> = self.open.values().map(|request| request.to).collect();
+        asked.into_iter().collect()
     }
 
     /// Whether `to` is being asked for this purpose already.

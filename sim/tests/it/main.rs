@@ -17,6 +17,7 @@ mod partition;
 mod peers;
 mod priorities;
 mod records;
+mod restart;
 mod routes;
 mod secure;
 mod steps;

@@ -142,6 +142,7 @@ impl Runtime {
         let mut moved = false;
         while let Some(transmit) = self.chord.as_mut().and_then(Chord::poll_transmit) {
             let message = LinkMessage::Overlay(transmit.message.encode().into());
+            self.joining.sent += 1;
             self.send_to_router(now, transmit.to, message);
             moved = true;
         }
@@ -211,6 +212,7 @@ impl Runtime {
         let (Some(chord), Ok(message)) = (&mut self.chord, Message::decode(bytes)) else {
             return self.count("overlay_messages_malformed");
         };
+        self.joining.received += 1;
         chord.handle_message(now, key, message);
     }
 
@@ -220,7 +222,7 @@ impl Runtime {
         }
         match event {
             Event::Joined => {
-                tracing::info!("this router is part of the ring");
+                self.tell_joined(now);
                 if let Err(error) = self.state.set_was_in_ring() {
                     tracing::error!(%error, "the state could not be stored");
                 }

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
 use super::echo::Echoes;
+use super::joining::Joining;
 use super::messages::{Arrived, Messages};
 use super::network::{Arrivals, Network};
 use super::parents::Parents;
@@ -55,6 +56,7 @@ pub(crate) struct Runtime {
     pub(super) validator: Validator,
     /// Routers only.
     pub(super) chord: Option<Chord>,
+    pub(super) joining: Joining,
     pub(super) lookups: Lookups,
     pub(super) unresolved: Unresolved,
     pub(super) reaching: Reaching,
@@ -137,6 +139,7 @@ impl Runtime {
             links,
             validator,
             chord: None,
+            joining: Joining::default(),
             lookups: Lookups::default(),
             unresolved: Unresolved::default(),
             reaching: Reaching::default(),
@@ -368,6 +371,7 @@ impl Runtime {
         self.hellos_given
             .retain(|_, given| now < *given + HELLO_PAUSE);
         self.end_overdue(now);
+        self.tell_joining(now);
         self.look_after_records(now);
         self.punch(now);
         match self.membership.certificate.role() {

@@ -138,6 +138,8 @@ impl Runtime {
         add("quic_connections_refused", self.network.quic().refused());
         if let Some(chord) = &self.chord {
             let overlay = chord.counters();
+            add("overlay_sent", self.joining.sent);
+            add("overlay_received", self.joining.received);
             add("overlay_unsolicited", overlay.unsolicited);
             add("overlay_malformed", overlay.malformed);
             add("overlay_rate_limited", overlay.rate_limited);

@@ -8,14 +8,14 @@
 //! Neighbours keep the successor list right where the first successor lies: those that have
 //! answered lately belong into it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::chord::Chord;
 use crate::credentials::Standing;
 use crate::group::around;
 use crate::key::{RingKey, between};
-use crate::limits::{VIEW_LIFETIME, VIEW_PAUSE};
+use crate::limits::{MAX_STRANGERS, STRANGER_PAUSE, VIEW_GRACE, VIEW_LIFETIME, VIEW_PAUSE};
 use crate::lookup::DENSE;
 use crate::message::{Message, RequestId};
 use crate::request::Purpose;
@@ -41,6 +41,10 @@ pub(crate) struct Neighbours {
     /// When the own view is to be signed anew.
     sign_at: Option<Instant>,
     signed: Option<Instant>,
+    /// Who was asked for its view and cannot be taken in, until when it is not asked again.
+    strangers: VecDeque<(RingKey, Instant)>,
+    /// Views that have come since this member is outside the ring and had ended by its clock.
+    pub(crate) ended: u32,
 }
 
 impl Neighbours {
@@ -82,6 +86,19 @@ impl Neighbours {
     /// The latest view of a neighbour.
     pub(crate) fn view_of(&self, key: &RingKey) -> Option<&View> {
         self.members.get(key).map(|neighbour| &neighbour.view)
+    }
+
+    fn cannot_take(&mut self, now: Instant, key: RingKey) {
+        self.strangers.retain(|(stranger, _)| *stranger != key);
+        self.strangers.push_back((key, now + STRANGER_PAUSE));
+        if self.strangers.len() > MAX_STRANGERS {
+            self.strangers.pop_front();
+        }
+    }
+
+    fn is_stranger(&self, now: Instant, key: &RingKey) -> bool {
+        let mut strangers = self.strangers.iter();
+        strangers.any(|(stranger, until)| stranger == key && *until > now)
     }
 
     /// Whether the neighbour has answered lately enough to be pointed to.
@@ -166,9 +183,13 @@ impl Chord {
         }
     }
 
-    /// Asks `key` for its view, if it would be in the own group and is not yet.
+    /// Asks `key` for its view, if it would be in the own group and is not yet. Outside the ring
+    /// there is no group, and nobody is asked.
     pub(crate) fn consider(&mut self, now: Instant, key: RingKey) {
-        if self.neighbours.contains(&key) || !self.belongs(&key) {
+        if !self.is_member() || self.neighbours.contains(&key) || !self.belongs(&key) {
+            return;
+        }
+        if self.neighbours.is_stranger(now, &key) {
             return;
         }
         if self.peers.is_suspect(now, &key) || self.standing(&key) != Standing::Certified {
@@ -226,13 +247,17 @@ impl Chord {
                     neighbour.heard = now;
                 }
             }
-            _ => self.neighbour_gone(now, &from),
+            _ => {
+                self.neighbours.cannot_take(now, from);
+                self.neighbour_gone(now, &from);
+            }
         }
     }
 
     /// A member says what its group is.
     pub(crate) fn view_came(&mut self, now: Instant, from: RingKey, view: View) {
         if !self.is_member() || view.author() != from || !self.holds(now, &view) {
+            self.neighbours.cannot_take(now, from);
             self.counters.malformed += 1;
             return;
         }
@@ -260,12 +285,19 @@ impl Chord {
         }
     }
 
-    /// Whether a view is well formed, signed by its author, and not expired.
-    pub(crate) fn holds(&self, now: Instant, view: &View) -> bool {
-        self.credentials.as_ref().is_some_and(|credentials| {
-            let credentials = credentials.as_ref();
-            view.is_current(credentials.unix_time(now)) && view.is_valid(credentials)
-        })
+    /// Whether a view is well formed, signed by its author, and has not ended for long.
+    pub(crate) fn holds(&mut self, now: Instant, view: &View) -> bool {
+        let Some(credentials) = &self.credentials else {
+            return false;
+        };
+        let credentials = credentials.as_ref();
+        let unix = credentials.unix_time(now);
+        let current = view.is_current(unix.saturating_sub(VIEW_GRACE.as_secs()));
+        let holds = current && view.is_valid(credentials);
+        if !current {
+            self.neighbours.ended = self.neighbours.ended.saturating_add(1);
+        }
+        holds
     }
 
     pub(crate) fn neighbour_gone(&mut self, now: Instant, key: &RingKey) {

@@ -7,7 +7,7 @@ use rand::seq::SliceRandom;
 
 use crate::chord::Chord;
 use crate::credentials::Standing;
-use crate::event::Membership;
+use crate::event::{Membership, Waiting};
 use crate::key::{RingKey, between};
 use crate::limits::{
     JOIN_BACKOFF_MAX, JOIN_BACKOFF_MIN, MAX_JOIN_REFUSALS, MAX_JOIN_STEPS, MAX_KNOWN,
@@ -90,6 +90,17 @@ impl Chord {
             self.ring.joining.alone_at = Some(now + self.jittered(RESUME_ALONE_AFTER));
             self.ring.joining.alone_since = Some(now);
         }
+    }
+
+    /// What this member waits for on its way into the ring; none if it is not on its way.
+    #[must_use]
+    pub fn waiting(&self) -> Option<Waiting> {
+        let joining = self.ring.membership == Membership::Joining;
+        joining.then(|| Waiting {
+            answers_of: self.requests.asked(),
+            failures: self.ring.joining.failures,
+            ended_views: self.neighbours.ended,
+        })
     }
 
     pub(super) fn join_due(&mut self, now: Instant) {

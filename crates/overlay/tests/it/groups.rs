@@ -112,7 +112,7 @@ fn views_that_do_not_hold_together_are_ignored() {
     let now = start();
     let expired = {
         let group = vec![key(90), key(100), key(110)];
-        View::sign(&Notary::new(key(110)), key(110), 1, None, 999, group)
+        View::sign(&Notary::new(key(110)), key(110), 1, None, 0, group)
     };
     let mut forged = view(110, 1, &[90, 100, 110]);
     forged.signed.signature[0] ^= 1;

@@ -20,6 +20,7 @@ mod pages;
 mod publish;
 mod queue;
 mod records;
+mod restart;
 mod restored;
 mod resume;
 mod revocation;
