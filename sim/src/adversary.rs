@@ -386,7 +386,14 @@ impl Adversary {
         let credentials = MemberOf::new(&self.registry, me);
         let expires = 2_000_000_000;
         let previous = previous.filter(|_| behaviour != Behaviour::Equivocate);
-        let view = View::sign(&credentials, me, number, previous, expires, group);
+        let view = View::sign(
+            &credentials,
+            me,
+            ([0; 16], number),
+            previous,
+            expires,
+            group,
+        );
         self.said.insert(me, view.clone());
         view
     }
@@ -407,7 +414,7 @@ impl Adversary {
         let Header {
             number, expires, ..
         } = view.signed.header;
-        View::sign(&credentials, me, number, None, expires, group)
+        View::sign(&credentials, me, ([0; 16], number), None, expires, group)
     }
 
     /// Whom a traitor names around `point`.

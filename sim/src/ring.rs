@@ -38,6 +38,8 @@ struct Node {
     /// The earliest wake-up that is under way.
     wake: Option<Duration>,
     starts: u64,
+    /// The count of starts that the member states, which survives a crash, too.
+    incarnation: u32,
     /// The state when it last changed.
     shown: Option<Snapshot>,
 }
@@ -138,6 +140,7 @@ impl RingSim {
             persisted: Vec::new(),
             wake: None,
             starts: 0,
+            incarnation: 0,
             shown: None,
         };
         self.nodes.insert(key, node);
@@ -476,9 +479,9 @@ impl RingSim {
             return;
         };
         if self.config.credentials {
-            let incarnation = u32::try_from(node.starts).unwrap_or(u32::MAX);
+            node.incarnation += 1;
             let credentials = MemberOf::new(&self.registry, key);
-            chord = chord.with_credentials(Box::new(credentials), incarnation);
+            chord = chord.with_credentials(Box::new(credentials), node.incarnation);
         }
         command(&mut chord, now, &node.persisted);
         node.chord = Some(chord);
@@ -514,6 +517,7 @@ impl RingSim {
                 self.convicted.entry(member).or_insert(now);
             }
             match event {
+                Event::StartedOver(count) => node.incarnation = count,
                 Event::Joined => {
                     self.joined.entry(key).or_insert(self.network.now());
                 }

@@ -19,8 +19,11 @@ use crate::credentials::CONTEXT;
 use crate::home::{self, HomeError};
 use crate::limits::{EVIDENCE_BYTES, EVIDENCE_FILES};
 
-const TWO_STORIES: &str = "ringway evidence 1";
-const FALSE_ACCUSATION: &str = "ringway false accusation 1";
+const TWO_STORIES: &str = "ringway evidence 2";
+const FALSE_ACCUSATION: &str = "ringway false accusation 2";
+
+/// Kinds of earlier versions.
+const EARLIER: [&str; 2] = ["ringway evidence 1", "ringway false accusation 1"];
 
 /// What is wrong with a piece of evidence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +31,11 @@ pub enum NotProven {
     /// Not the canonical form, or too long.
     #[error("this is no evidence file of Ringway")]
     Malformed,
+    /// Of a version that took two copies of one home for a liar.
+    #[error(
+        "it is of an earlier version, by which honest routers were convicted too: it counts no more"
+    )]
+    Earlier,
     /// The certificate is not of this ring's owner.
     #[error("a certificate in it is not signed by the owner of ring {0}")]
     OtherRing(RingId),
@@ -79,6 +87,8 @@ struct Said {
     content: ByteArray<32>,
     #[n(5)]
     signature: ByteArray<64>,
+    #[n(6)]
+    start: ByteArray<16>,
 }
 
 impl From<&SignedHeader> for Said {
@@ -91,6 +101,7 @@ impl From<&SignedHeader> for Said {
             expires: header.expires,
             content: header.content.into(),
             signature: (*signature).into(),
+            start: header.start.into(),
         }
     }
 }
@@ -99,6 +110,7 @@ impl From<&Said> for SignedHeader {
     fn from(said: &Said) -> SignedHeader {
         let header = Header {
             author: RingKey::from_bytes(*said.author),
+            start: *said.start,
             number: said.number,
             previous: *said.previous,
             expires: said.expires,
@@ -264,7 +276,7 @@ impl Evidence {
             None => accused()
                 .filter(|body| body.kind == FALSE_ACCUSATION)
                 .map(Body::FalseAccusation)
-                .ok_or(NotProven::Malformed)?,
+                .ok_or_else(|| not_evidence(bytes))?,
         };
         let evidence = Evidence { body };
         if evidence.as_bytes() != bytes {
@@ -405,6 +417,16 @@ impl FalseAccusation {
             return Err(not_false());
         }
         Ok(certificate)
+    }
+}
+
+/// Why these bytes, which are none of the present kinds, are no evidence.
+fn not_evidence(bytes: &[u8]) -> NotProven {
+    let mut decoder = minicbor::Decoder::new(bytes);
+    let kind = decoder.array().and_then(|_| decoder.str());
+    match kind.is_ok_and(|kind| EARLIER.contains(&kind)) {
+        true => NotProven::Earlier,
+        false => NotProven::Malformed,
     }
 }
 

@@ -28,8 +28,8 @@ pub const NAME_BYTES: usize = 32;
 
 /// Bytes of a file of evidence.
 ///
-/// Source: two certificates, two statements of 200 bytes each, a signature, and what CBOR needs: 1
-/// 150. A longer one is malformed.
+/// Source: two certificates, two statements of 220 bytes each, a signature, and what CBOR needs:
+/// 1190. A longer one is malformed.
 pub const EVIDENCE_BYTES: usize = 1_280;
 
 /// Files of evidence that are read at a start.

@@ -278,6 +278,16 @@ impl State {
             .map_err(self.fail())
     }
 
+    /// The count of starts is at least `count` already.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn raise_incarnation(&self, count: u32) -> Result<()> {
+        let query = "UPDATE membership SET incarnation = max(incarnation, ?1)";
+        let raised = self.connection().execute(query, [count]);
+        raised.map(|_| ()).map_err(self.fail())
+    }
+
     /// True if this router was part of the ring before.
     ///
     /// # Errors
@@ -578,6 +588,9 @@ mod tests {
             "a restored folder counts on"
         );
         assert!(state.next_incarnation().unwrap() > incarnation);
+        state.raise_incarnation(u32::MAX - 9).unwrap();
+        state.raise_incarnation(7).unwrap();
+        assert_eq!(state.next_incarnation().unwrap(), u32::MAX - 8);
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct Chord {
     pub(crate) me: RingKey,
     pub(crate) config: Config,
     pub(crate) rng: StdRng,
+    /// What the caller's randomness was: starts come from it.
+    pub(crate) seed: [u8; 32],
     pub(crate) ring: Ring,
     pub(crate) lookups: Lookups,
     pub(crate) fingers: Fingers,
@@ -68,6 +70,7 @@ impl Chord {
             me,
             config,
             rng,
+            seed,
             ring: Ring::default(),
             lookups: Lookups::default(),
             fingers: Fingers::default(),
@@ -88,10 +91,10 @@ impl Chord {
     /// Gives the member what it needs to be part of a group and to verify lookups: without it, it
     /// believes what others say, as Chord does.
     ///
-    /// `incarnation` counts the starts of this member, and must be greater than at any earlier
-    /// start: a view's number begins with it, and two different views with one number are proof
-    /// of a lie. Whoever keeps the count on disk had better take the larger of the next one and
-    /// the time in seconds, so that a restored backup does no harm.
+    /// `incarnation` counts the starts of this member, and should be greater than at any earlier
+    /// start: a view's number begins with it, and others take a view for newer by its number.
+    /// Whoever keeps the count on disk had better take the larger of the next one and the time in
+    /// seconds, so that a restored backup is not taken for old.
     #[must_use]
     pub fn with_credentials(
         mut self,
@@ -99,7 +102,7 @@ impl Chord {
         incarnation: u32,
     ) -> Chord {
         self.credentials = Some(credentials);
-        self.neighbours.set_incarnation(incarnation);
+        self.begin_start(incarnation);
         self
     }
 
@@ -111,7 +114,7 @@ impl Chord {
         }
         if self.is_convicted(&from) {
             self.counters.from_convicted += 1;
-            return;
+            return self.tell_the_convicted(now, from);
         }
         if !matches!(message, Message::Leaving) {
             self.peers.trust(&from);

@@ -182,6 +182,12 @@ pub enum Event {
         /// By what.
         proof: Box<Proof>,
     },
+    /// This member itself has signed what convicts it, and others show it: they do not use it any
+    /// more. Reported once.
+    OwnConviction(Box<Proof>),
+    /// A new start has begun without an end of the process, with this count of starts: to be kept
+    /// on disk, so that the next one is higher.
+    StartedOver(u32),
     /// All successors died at once. This member is a ring of one now, and looks for the others.
     Isolated,
 }
@@ -230,6 +236,9 @@ pub enum LeaveRefused {
 /// How often something was ignored, or had to be. Each counts from the start of this member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
+    /// New starts without an end of the process: the date was moved, or others have views of this
+    /// member that it does not know.
+    pub started_over: u64,
     /// Answers to no open request, or from another member than the one asked.
     pub unsolicited: u64,
     /// Answers that came after their request had been given up: this member, or those around it,

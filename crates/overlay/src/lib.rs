@@ -138,5 +138,5 @@ pub use message::{Message, RequestId};
 pub use proof::{Accusation, Proof};
 pub use record::{MEMBER_LEN, Record, RecordError};
 pub use route::{Destination, RouteError, RouteFailure};
-pub use view::{HASH_LEN, Header, SignedHeader, View, is_group_size};
+pub use view::{HASH_LEN, Header, START_LEN, SignedHeader, Start, View, is_group_size};
 pub use wire::DecodeError;

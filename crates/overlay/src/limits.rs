@@ -141,6 +141,25 @@ pub const VIEW_LIFETIME: Duration = Duration::from_secs(600);
 /// whose clock is so far ahead finds no place in the ring.
 pub const VIEW_GRACE: Duration = Duration::from_secs(3_600);
 
+/// A difference between date and clock, since a view was signed last, that begins a new start.
+/// Source: chosen; clocks that are slewed move by 0.5 ms a second, 0.15 s in half a
+/// [`VIEW_LIFETIME`]. A smaller step is not noticed.
+pub const CLOCK_STEP: Duration = Duration::from_secs(5);
+
+/// Least time between two new starts for views that others say they have.
+/// Source: chosen; one that lies about them makes this member sign one view more a minute. Sooner
+/// nothing is done.
+pub const START_PAUSE: Duration = Duration::from_secs(60);
+
+/// Seconds that the count of a member's starts may be ahead of the time.
+/// Source: chosen, ten years: clocks at a start have been wrong by as much. What others say beyond
+/// it is not believed, so that nobody can use the numbers up.
+pub const START_AHEAD: u64 = 315_360_000;
+
+/// Least time between two proofs that a convicted member is shown of its own guilt.
+/// Source: chosen; it asks more often. In between it gets no answer.
+pub const CONVICTED_TOLD: Duration = Duration::from_secs(60);
+
 /// Least time between two views that one member signs.
 /// Source: chosen; several changes at once become one view. Sooner changes wait.
 pub const VIEW_PAUSE: Duration = Duration::from_millis(200);

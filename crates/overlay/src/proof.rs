@@ -19,7 +19,7 @@ use crate::credentials::{Credentials, SIGNATURE_LEN};
 use crate::key::RingKey;
 use crate::view::SignedHeader;
 
-const CONTEXT: &[u8] = b"ringway accusation 1";
+const CONTEXT: &[u8] = b"ringway accusation 2";
 
 /// Two statements of one member that contradict each other, as its accuser says.
 #[derive(Clone, Debug, PartialEq, Eq)]

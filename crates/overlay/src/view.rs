@@ -1,11 +1,12 @@
 //! [`View`]: a member's signed statement of its group.
 //!
 //! A view has a number, and names the view before it by its hash, so that what one member says
-//! forms a chain. Two views of one member with the same number are proof that it told two stories:
-//! [`SignedHeader::contradicts`].
+//! after one start forms a chain. Two views of one start with the same number are proof that their
+//! author told two stories: [`SignedHeader::contradicts`]. Views of different starts prove nothing:
+//! a copy of a member's folder, or a machine that was set back, is not a liar.
 //!
 //! The signature covers a [`Header`], which has the hash of the group's keys and not the keys: so a
-//! header alone proves what was signed, in 192 bytes.
+//! header alone proves what was signed, in 208 bytes.
 
 #![cfg_attr(
     not(test),
@@ -25,15 +26,23 @@ use crate::limits::{MAX_GROUP, MIN_GROUP};
 /// Bytes of a hash.
 pub const HASH_LEN: usize = 32;
 
-const CONTEXT: &[u8] = b"ringway view 1";
+/// Bytes of a [`Start`]: two of one member are never alike by chance.
+pub const START_LEN: usize = 16;
+
+/// A random number that a member draws when it starts, and that tells its starts apart.
+pub type Start = [u8; START_LEN];
+
+const CONTEXT: &[u8] = b"ringway view 2";
 
 /// The signed part of a [`View`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Who states it.
     pub author: RingKey,
-    /// The author's start (upper 32 bits) and how many views it has signed since (lower 32 bits).
-    /// Both only go up.
+    /// Which start of the author it is from.
+    pub start: Start,
+    /// The count of the author's starts (upper 32 bits) and how many views it has signed since
+    /// (lower 32 bits). Both only go up.
     pub number: u64,
     /// The hash of the author's view before this one; zeroes for the first after a start.
     pub previous: [u8; HASH_LEN],
@@ -50,6 +59,7 @@ impl Header {
         let mut bytes = Vec::with_capacity(160);
         bytes.extend_from_slice(CONTEXT);
         bytes.extend_from_slice(self.author.as_bytes());
+        bytes.extend_from_slice(&self.start);
         bytes.extend_from_slice(&self.number.to_be_bytes());
         bytes.extend_from_slice(&self.previous);
         bytes.extend_from_slice(&self.expires.to_be_bytes());
@@ -63,7 +73,7 @@ impl Header {
         Sha256::digest(self.statement()).into()
     }
 
-    /// The author's start that the view belongs to.
+    /// The count of the author's starts that the view belongs to.
     #[must_use]
     pub fn incarnation(&self) -> u64 {
         self.number.wrapping_shr(32)
@@ -95,12 +105,13 @@ impl SignedHeader {
         )
     }
 
-    /// Whether no honest member signs both: the same number for two statements, or a next view that
-    /// names another view as the one before it. Both signatures have to be checked, too.
+    /// Whether no honest member signs both after one start: the same number for two statements, or
+    /// a next view that names another view as the one before it. Both signatures have to be
+    /// checked, too.
     #[must_use]
     pub fn contradicts(&self, other: &SignedHeader) -> bool {
         let (a, b) = (&self.header, &other.header);
-        if a.author != b.author {
+        if a.author != b.author || a.start != b.start {
             return false;
         }
         let (older, newer) = if a.number <= b.number { (a, b) } else { (b, a) };
@@ -123,20 +134,25 @@ pub struct View {
 }
 
 impl View {
-    /// States that `group` is the group of `author`, after the view `previous`.
+    /// States that `group` is the group of `author`, after the view `previous`, which counts only
+    /// if it is from the same start. `numbered`: the start and the number.
     #[must_use]
     pub fn sign(
         credentials: &dyn Credentials,
         author: RingKey,
-        number: u64,
+        numbered: (Start, u64),
         previous: Option<&View>,
         expires: u64,
         group: Vec<RingKey>,
     ) -> View {
+        let (start, number) = numbered;
+        let previous = previous.map(|view| &view.signed.header);
+        let previous = previous.filter(|header| header.start == start);
         let header = Header {
             author,
+            start,
             number,
-            previous: previous.map_or([0; HASH_LEN], |view| view.signed.header.hash()),
+            previous: previous.map_or([0; HASH_LEN], Header::hash),
             expires,
             content: content_hash(&group),
         };

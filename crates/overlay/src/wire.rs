@@ -259,8 +259,9 @@ fn keys(e: &mut Encoder<Vec<u8>>, keys: &[RingKey]) -> Encoded {
 /// The group's hash is left out: the reader computes it from the keys.
 fn write_view(e: &mut Encoder<Vec<u8>>, view: &View) -> Encoded {
     let header = &view.signed.header;
-    e.array(6)?
+    e.array(7)?
         .bytes(header.author.as_bytes())?
+        .bytes(&header.start)?
         .u64(header.number)?
         .bytes(&header.previous)?
         .u64(header.expires)?
@@ -270,8 +271,9 @@ fn write_view(e: &mut Encoder<Vec<u8>>, view: &View) -> Encoded {
 
 fn write_header(e: &mut Encoder<Vec<u8>>, said: &SignedHeader) -> Encoded {
     let header = &said.header;
-    e.array(6)?
+    e.array(7)?
         .bytes(header.author.as_bytes())?
+        .bytes(&header.start)?
         .u64(header.number)?
         .bytes(&header.previous)?
         .u64(header.expires)?
@@ -434,8 +436,9 @@ pub(crate) fn read_fixed<const N: usize>(d: &mut Decoder<'_>) -> Result<[u8; N],
 }
 
 fn read_view(d: &mut Decoder<'_>) -> Result<View, DecodeError> {
-    read_length(d, 6, 6)?;
+    read_length(d, 7, 7)?;
     let author = read_key(d)?;
+    let start = read_fixed(d)?;
     let number = d.u64()?;
     let previous = read_fixed(d)?;
     let expires = d.u64()?;
@@ -443,6 +446,7 @@ fn read_view(d: &mut Decoder<'_>) -> Result<View, DecodeError> {
     let group = read_keys(d, 1, MAX_LIST)?;
     let header = Header {
         author,
+        start,
         number,
         previous,
         expires,
@@ -453,9 +457,10 @@ fn read_view(d: &mut Decoder<'_>) -> Result<View, DecodeError> {
 }
 
 fn read_header(d: &mut Decoder<'_>) -> Result<SignedHeader, DecodeError> {
-    read_length(d, 6, 6)?;
+    read_length(d, 7, 7)?;
     let header = Header {
         author: read_key(d)?,
+        start: read_fixed(d)?,
         number: d.u64()?,
         previous: read_fixed(d)?,
         expires: d.u64()?,

@@ -54,7 +54,14 @@ impl Adversary {
         }
         let group = clockwise_around(&me, group);
         let credentials = MemberOf::new(&self.registry, me);
-        let view = View::sign(&credentials, me, 1 << 33, None, 2_000_000_000, group);
+        let view = View::sign(
+            &credentials,
+            me,
+            ([0; 16], 1 << 33),
+            None,
+            2_000_000_000,
+            group,
+        );
         self.said.insert(me, view.clone());
         view
     }

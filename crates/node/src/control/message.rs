@@ -154,7 +154,8 @@ pub struct Status {
     pub pid: u32,
     /// Seconds since the daemon started.
     pub uptime_s: f64,
-    /// `outside`, `joining` or `member`; a leaf is `member` when it has a parent.
+    /// `outside`, `joining` or `member`; a leaf is `member` when it has a parent. `convicted` for a
+    /// router against which others hold proof: they do not use it.
     pub state: String,
     /// 64 hex digits; routers only.
     pub ring_key: Option<String>,

@@ -39,6 +39,7 @@ impl Case {
     fn said(&self, number: u64, content: u8) -> SignedHeader {
         let header = Header {
             author: self.certificate.ring_key().unwrap(),
+            start: [0; 16],
             number,
             previous: [0; 32],
             expires: 10,
@@ -222,7 +223,9 @@ fn the_overlays_own_views_can_be_judged() {
     let case = Case::new();
     let author = case.certificate.ring_key().unwrap();
     let credentials = ringway_overlay_credentials(&case);
-    let view = |group: Vec<RingKey>| View::sign(&credentials, author, 1, None, 10, group).signed;
+    let view = |group: Vec<RingKey>| {
+        View::sign(&credentials, author, ([0; 16], 1), None, 10, group).signed
+    };
     let other = RingKey::point(b"x");
     let (first, second) = (view(vec![author]), view(vec![author, other]));
     assert!(case.judged(&first, &second).is_ok());
@@ -253,4 +256,16 @@ proptest! {
     fn random_bytes_are_no_evidence(bytes in proptest::collection::vec(any::<u8>(), 0..800)) {
         prop_assert!(Evidence::decode(&bytes).is_err());
     }
+}
+
+#[test]
+fn evidence_of_an_earlier_version_counts_no_more() {
+    let case = Case::new();
+    let (first, second) = (case.said(1, 1), case.said(1, 2));
+    let evidence = Evidence::new(&case.owner.member(), &case.certificate, &first, &second);
+    let mut earlier = evidence.as_bytes();
+    let place = earlier.iter().position(|byte| *byte == b'2').unwrap();
+    assert_eq!(&earlier[place - 9..place], b"evidence ");
+    earlier[place] = b'1';
+    assert_eq!(Evidence::decode(&earlier), Err(NotProven::Earlier));
 }

@@ -61,6 +61,10 @@ pub(super) struct Unresolved {
     messages: BTreeMap<RingKey, Vec<LinkMessage>>,
 }
 
+/// What a router that is convicted itself is to do.
+const OWN_CONVICTION: &str = "either there are two copies of this home, or this program has an error; end all copies but \
+                              one, then the ring's owner gives this one a new key: `ringway ring rotate NAME`";
+
 impl Runtime {
     /// Takes up the place in the ring: begins it, joins it, or returns to it.
     pub(super) fn enter_ring(&mut self, now: Instant) -> Result<(), StateError> {
@@ -256,6 +260,11 @@ impl Runtime {
                 self.lookup_ended(now, id, Err(LookupFailed::Overlay(reason.to_string())));
             }
             Event::Convicted { proof, .. } => self.keep_evidence(&proof),
+            Event::StartedOver(count) => self.begun_anew(count),
+            Event::OwnConviction(proof) => {
+                self.convicted = true;
+                self.keep_evidence(&proof);
+            }
             Event::MemberDead(key) => tracing::info!(%key, "a router does not answer"),
             Event::Isolated => {
                 tracing::warn!("all successors are gone: this router looks for the others");
@@ -297,7 +306,13 @@ impl Runtime {
     /// A router has been proven to lie: the ring's owner may want to see it, and the next start has
     /// to know.
     fn keep_evidence(&self, proof: &Proof) {
-        let Some(certificate) = self.directory.cached_router(&proof.guilty()) else {
+        let own = &self.membership.certificate;
+        let is_own = own.ring_key() == Some(proof.guilty());
+        let certificate = match is_own {
+            true => Some(own.clone()),
+            false => self.directory.cached_router(&proof.guilty()),
+        };
+        let Some(certificate) = certificate else {
             return;
         };
         let ring = &self.membership.ring;
@@ -305,7 +320,6 @@ impl Runtime {
             Proof::TwoStories { first, second } => Evidence::new(ring, &certificate, first, second),
             Proof::FalseAccusation(accusation) => {
                 let accused = accusation.accused();
-                let own = &self.membership.certificate;
                 let accused = match own.ring_key() == Some(accused) {
                     true => Some(own.clone()),
                     false => self.directory.cached_router(&accused),
@@ -321,6 +335,10 @@ impl Runtime {
         tokio::task::spawn_blocking(move || {
             let name = certificate.name();
             match evidence.keep(state.home(), &certificate.member()) {
+                Ok(path) if is_own => tracing::error!(
+                    %name, file = %path.display(),
+                    "other routers hold proof that this router lies, and do not use it: {OWN_CONVICTION}"
+                ),
                 Ok(path) => tracing::warn!(
                     %name, file = %path.display(),
                     "a router has signed what convicts it of a lie, and is not used any more; the ring's owner can judge the file: `ringway ring judge`"
@@ -344,6 +362,21 @@ impl Runtime {
                 chord.recall(now, guilty.proof);
             }
         }
+    }
+
+    /// The overlay signs with a new start: the machine was set back, its date moved, or there is
+    /// another copy of this home.
+    fn begun_anew(&self, count: u32) {
+        tracing::warn!(
+            "this machine's date has moved, or others know statements of this router that it does \
+             not: it was set back, or there is a second copy of its home"
+        );
+        let state = std::sync::Arc::clone(&self.state);
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = state.raise_incarnation(count) {
+                tracing::error!(%error, "the count of starts could not be stored");
+            }
+        });
     }
 
     /// For the next start. The disk may be slow, and this task has links to look after.

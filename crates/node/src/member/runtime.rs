@@ -57,6 +57,8 @@ pub(crate) struct Runtime {
     /// Routers only.
     pub(super) chord: Option<Chord>,
     pub(super) joining: Joining,
+    /// Whether others hold proof against this router.
+    pub(super) convicted: bool,
     pub(super) lookups: Lookups,
     pub(super) unresolved: Unresolved,
     pub(super) reaching: Reaching,
@@ -140,6 +142,7 @@ impl Runtime {
             validator,
             chord: None,
             joining: Joining::default(),
+            convicted: false,
             lookups: Lookups::default(),
             unresolved: Unresolved::default(),
             reaching: Reaching::default(),

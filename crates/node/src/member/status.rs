@@ -36,7 +36,10 @@ impl Runtime {
             statement_in_dns: self.statement_in_dns(),
             pid: std::process::id(),
             uptime_s: since(now, self.started).as_secs_f64(),
-            state: position(chord, !parents.is_empty()).to_owned(),
+            state: match self.convicted {
+                true => "convicted".to_owned(),
+                false => position(chord, !parents.is_empty()).to_owned(),
+            },
             ring_key: own.ring_key().map(|key| key.to_string()),
             predecessor: chord.and_then(Chord::predecessor).as_ref().map(reference),
             successors: chord
@@ -140,6 +143,7 @@ impl Runtime {
             let overlay = chord.counters();
             add("overlay_sent", self.joining.sent);
             add("overlay_received", self.joining.received);
+            add("overlay_started_over", overlay.started_over);
             add("overlay_unsolicited", overlay.unsolicited);
             add("overlay_malformed", overlay.malformed);
             add("overlay_rate_limited", overlay.rate_limited);

@@ -8,13 +8,15 @@
 //!   the ring: keys are spread evenly by the owner's nonces, so a group that leaves honest members
 //!   out is wider.
 //! - `neighbours`: this member's own group, and the views that it exchanges with those in it.
-//!   `audit` and `witness`: views compared with what others were told, and convictions.
+//!   `start`: which start of this member they are from. `audit` and `witness`: views compared with
+//!   what others were told, and convictions.
 //!
 //! Source: "Our Brothers' Keepers" §3.4 for the groups; the density test is from Castro and others,
 //! "Secure routing for structured peer-to-peer overlay networks", §4.
 
 pub(crate) mod audit;
 pub(crate) mod neighbours;
+pub(crate) mod start;
 pub(crate) mod witness;
 
 use crate::finger::Finger;

@@ -19,7 +19,7 @@ use crate::limits::{MAX_STRANGERS, STRANGER_PAUSE, VIEW_GRACE, VIEW_LIFETIME, VI
 use crate::lookup::DENSE;
 use crate::message::{Message, RequestId};
 use crate::request::Purpose;
-use crate::view::View;
+use crate::view::{Start, View};
 
 #[derive(Debug)]
 struct Neighbour {
@@ -34,7 +34,14 @@ pub(crate) struct Neighbours {
     /// The own group as it follows from that, this member included.
     group: Vec<RingKey>,
     view: Option<View>,
-    number: u64,
+    /// The number of the view that this member has signed last.
+    pub(crate) number: u64,
+    /// Which start of this member that was.
+    pub(crate) start: Start,
+    /// When the last new start began without an end of the process.
+    pub(crate) started_over: Option<Instant>,
+    /// What clock and date were when this member had something to sign last.
+    pub(crate) date: Option<(Instant, u64)>,
     next: Option<Instant>,
     /// When gaps may be looked into again.
     look_again: Option<Instant>,
@@ -48,12 +55,7 @@ pub(crate) struct Neighbours {
 }
 
 impl Neighbours {
-    /// The first view of this start will have the number after `incarnation`.
-    pub(crate) fn set_incarnation(&mut self, incarnation: u32) {
-        self.number = u64::from(incarnation).wrapping_shl(32);
-    }
-
-    pub(crate) fn start(&mut self, now: Instant) {
+    pub(crate) fn begin(&mut self, now: Instant) {
         self.stop();
         self.next = Some(now);
         self.sign_at = Some(now);
@@ -62,6 +64,9 @@ impl Neighbours {
     pub(crate) fn stop(&mut self) {
         *self = Neighbours {
             number: self.number,
+            start: self.start,
+            started_over: self.started_over,
+            date: self.date,
             view: self.view.take(),
             ..Neighbours::default()
         };
@@ -235,6 +240,7 @@ impl Chord {
             },
         };
         self.send(from, answer);
+        self.others_have(now, have);
         // It lives. Whether it is in the ring says its own answer.
         self.consider(now, from);
     }
@@ -329,7 +335,14 @@ impl Chord {
         self.neighbours.sign_at = Some(earliest.max(now));
     }
 
+    /// The next view is signed even if nothing in it changes.
+    pub(crate) fn sign_anew(&mut self, now: Instant) {
+        self.group_changed(now);
+    }
+
     fn sign_view(&mut self, now: Instant) {
+        let unix = self.credentials.as_ref().map(|c| c.unix_time(now));
+        self.look_at_the_date(now, unix.unwrap_or_default());
         let group = self.own_group().to_vec();
         let Some(credentials) = &self.credentials else {
             return;
@@ -338,14 +351,16 @@ impl Chord {
         let unix = credentials.unix_time(now);
         let view = self.neighbours.view.as_ref();
         let lasts = |view: &View| view.is_current(unix.saturating_add(VIEW_LIFETIME.as_secs() / 2));
-        let same = view.is_some_and(|view| view.group == group && lasts(view));
+        let start = self.neighbours.start;
+        let same = |view: &View| view.signed.header.start == start && view.group == group;
+        let same = view.is_some_and(|view| same(view) && lasts(view));
         self.neighbours.sign_at = Some(now + VIEW_LIFETIME / 2);
         if same {
             return;
         }
         let number = self.neighbours.number.wrapping_add(1);
         let expires = unix.saturating_add(VIEW_LIFETIME.as_secs());
-        let view = View::sign(credentials, self.me, number, view, expires, group);
+        let view = View::sign(credentials, self.me, (start, number), view, expires, group);
         self.neighbours.number = number;
         self.neighbours.signed = Some(now);
         self.neighbours.view = Some(view.clone());

@@ -15,7 +15,9 @@ use crate::chord::Chord;
 use crate::credentials::Standing;
 use crate::event::Event;
 use crate::key::RingKey;
-use crate::limits::{MAX_ACCUSED, MAX_CONVICTED, MAX_PROOFS_TOLD, MAX_SAID, MAX_SPEAKERS};
+use crate::limits::{
+    CONVICTED_TOLD, MAX_ACCUSED, MAX_CONVICTED, MAX_PROOFS_TOLD, MAX_SAID, MAX_SPEAKERS,
+};
 use crate::message::Message;
 use crate::proof::{Accusation, Proof};
 use crate::request::Purpose;
@@ -29,6 +31,8 @@ pub(crate) struct Witnessed {
     /// Accusations, made or said to be false, by who said so and is asked for the certificate of
     /// somebody in it.
     waiting: BTreeMap<RingKey, Claim>,
+    /// Whether the caller knows that this member is convicted itself.
+    own: bool,
     /// When to audit next.
     pub(crate) next_audit: Option<Instant>,
 }
@@ -247,6 +251,19 @@ impl Chord {
         }
     }
 
+    /// A convicted member speaks. It may be honest and set up twice: it is shown why it gets no
+    /// answer, now and then.
+    pub(crate) fn tell_the_convicted(&mut self, now: Instant, member: RingKey) {
+        let Some(conviction) = self.witnessed.convicted.get_mut(&member) else {
+            return;
+        };
+        if conviction.shown.is_none_or(|at| now >= at + CONVICTED_TOLD) {
+            conviction.shown = Some(now);
+            let told = conviction.told.clone();
+            self.send(member, told);
+        }
+    }
+
     /// How others are told of a proof. What this member says of another it signs.
     fn telling(&self, proof: &Proof) -> Option<Message> {
         let credentials = self.credentials.as_ref()?.as_ref();
@@ -286,6 +303,9 @@ impl Chord {
     /// The proof has been checked: nobody who follows the protocol has signed it.
     fn convict(&mut self, now: Instant, proof: Proof) {
         let member = proof.guilty();
+        if member == self.me && !std::mem::replace(&mut self.witnessed.own, true) {
+            self.emit(Event::OwnConviction(Box::new(proof.clone())));
+        }
         let many = self.witnessed.convicted.len() >= MAX_CONVICTED;
         if member == self.me || many || self.is_convicted(&member) {
             return;
@@ -296,6 +316,7 @@ impl Chord {
         let conviction = Conviction {
             proof: proof.clone(),
             told: told.clone(),
+            shown: None,
         };
         self.witnessed.convicted.insert(member, conviction);
         self.emit(Event::Convicted {
@@ -320,6 +341,8 @@ impl Chord {
 struct Conviction {
     proof: Proof,
     told: Message,
+    /// When the convicted member was shown it last.
+    shown: Option<Instant>,
 }
 
 /// What a member says of an accusation, and what cannot be judged yet.

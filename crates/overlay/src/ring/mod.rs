@@ -186,7 +186,7 @@ impl Chord {
         let first = self.first_finger(now);
         self.fingers.start(first);
         if self.credentials.is_some() {
-            self.neighbours.start(now);
+            self.neighbours.begin(now);
             self.keeping.start(now);
             self.plan_audit(now);
             // They do not know this member before it speaks to them, if those in between hide it.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ringway_overlay::limits::{MAX_ACCUSED, MAX_CONVICTED};
 use ringway_overlay::{
     Accusation, Chord, Config, Event, Membership, Message, Proof, RingKey, SignedHeader, Snapshot,
-    Standing, View,
+    Standing, Transmit, View,
 };
 
 use crate::{Notary, events, key, sent, start};
@@ -14,16 +14,27 @@ use crate::{Notary, events, key, sent, start};
 /// The view number `number` of member `n`, which says that `group` is its group.
 fn view(n: u8, number: u64, group: &[u8]) -> View {
     let group = group.iter().map(|n| key(*n)).collect();
-    View::sign(&Notary::new(key(n)), key(n), number, None, 2_000, group)
+    View::sign(
+        &Notary::new(key(n)),
+        key(n),
+        ([0; 16], number),
+        None,
+        2_000,
+        group,
+    )
 }
 
 /// Key 100 in a ring of which it knows 90 and 110, with credentials.
 fn secure(now: Instant, notary: Notary) -> Chord {
+    secure_with(now, notary, 1)
+}
+
+fn secure_with(now: Instant, notary: Notary, seed: u8) -> Chord {
     let config = Config {
         group: 5,
         ..Config::default()
     };
-    let chord = Chord::new(key(100), config, [1; 32]).expect("the settings are valid");
+    let chord = Chord::new(key(100), config, [seed; 32]).expect("the settings are valid");
     let mut chord = chord.with_credentials(Box::new(notary), 7);
     let state = Snapshot {
         key: key(100),
@@ -112,7 +123,14 @@ fn views_that_do_not_hold_together_are_ignored() {
     let now = start();
     let expired = {
         let group = vec![key(90), key(100), key(110)];
-        View::sign(&Notary::new(key(110)), key(110), 1, None, 0, group)
+        View::sign(
+            &Notary::new(key(110)),
+            key(110),
+            ([0; 16], 1),
+            None,
+            0,
+            group,
+        )
     };
     let mut forged = view(110, 1, &[90, 100, 110]);
     forged.signed.signature[0] ^= 1;
@@ -183,9 +201,16 @@ fn a_member_that_tells_two_stories_is_convicted_by_what_it_signed() {
     let told: Vec<RingKey> = told.map(|t| t.to).collect();
     assert!(told.contains(&key(90)) && !told.contains(&key(110)));
     // From now on it is as if it were not there.
-    chord.handle_message(now, key(110), Message::Ping { id: 1 });
-    assert!(sent(&mut chord).is_empty());
-    assert_eq!(chord.counters().from_convicted, 1);
+    // It is shown why, once a minute.
+    let minute = now + Duration::from_secs(60);
+    for (at, shown) in [(now, 1), (now, 0), (minute, 1)] {
+        chord.handle_message(at, key(110), Message::Ping { id: 1 });
+        let answers = sent(&mut chord);
+        let shows = |t: &&Transmit| matches!(&t.message, Message::Evidence { accusation } if accusation.accused() == t.to);
+        let count = answers.iter().filter(shows).count();
+        assert_eq!((count, answers.len()), (shown, shown));
+    }
+    assert_eq!(chord.counters().from_convicted, 3);
 }
 
 /// By what the member has convicted somebody since this was last asked.
@@ -464,7 +489,7 @@ fn past_the_bound_of_the_convicted_a_liar_is_a_member_as_any_other() {
     for liar in &liars {
         let story = |group: &[RingKey]| {
             let (notary, group) = (Notary::new(*liar), group.to_vec());
-            View::sign(&notary, *liar, 3, None, 2_000, group).signed
+            View::sign(&notary, *liar, ([0; 16], 3), None, 2_000, group).signed
         };
         let (first, second) = (story(&[key(200), *liar]), story(&[*liar, key(210)]));
         chord.recall(now, Proof::TwoStories { first, second });
@@ -502,7 +527,7 @@ fn statements_contradict_each_other_by_number_or_by_chain() {
     let notary = Notary::new(key(1));
     let sign = |number, previous: Option<&View>, group: &[u8]| {
         let group = group.iter().map(|n| key(*n)).collect();
-        View::sign(&notary, key(1), number, previous, 2_000, group)
+        View::sign(&notary, key(1), ([0; 16], number), previous, 2_000, group)
     };
     let first = sign(1, None, &[1, 2]);
     let second = sign(2, Some(&first), &[1, 3]);
@@ -518,6 +543,12 @@ fn statements_contradict_each_other_by_number_or_by_chain() {
         second.signed.contradicts(&other_first.signed),
         "in either order"
     );
+    // Two copies of one home, or a machine that was set back: no lie.
+    let group = vec![key(1), key(4)];
+    let copy = View::sign(&notary, key(1), ([1; 16], 1), None, 2_000, group.clone());
+    assert!(!first.signed.contradicts(&copy.signed));
+    let copy = View::sign(&notary, key(1), ([1; 16], 2), Some(&first), 2_000, group);
+    assert!(!first.signed.contradicts(&copy.signed));
     let third = sign(3, Some(&second), &[1]);
     assert!(
         !other_first.signed.contradicts(&third.signed),
@@ -661,4 +692,105 @@ fn an_answer_that_is_thinner_than_the_ring_is_not_called_verified() {
             "{liars:?}: {questions} questions"
         );
     }
+}
+
+/// The view that `chord` states next, or its latest one.
+fn stated(chord: &mut Chord, now: Instant) -> View {
+    chord.handle_timeout(now);
+    sent(chord);
+    chord.handle_message(now, key(90), Message::GetView { id: 5, have: 0 });
+    let mut views = sent(chord).into_iter().filter_map(|t| match t.message {
+        Message::ViewIs { view, .. } => Some(view),
+        _ => None,
+    });
+    views.next().expect("it has a view")
+}
+
+#[test]
+fn two_copies_of_one_home_are_convicted_by_nobody() {
+    let now = start();
+    let later = now + Duration::from_secs(1);
+    let copies = [1, 2].map(|seed| {
+        let mut chord = secure_with(now, Notary::new(key(100)), seed);
+        // They hear different neighbours.
+        let heard = &around_100()[usize::from(seed)..];
+        give_views(&mut chord, now, heard);
+        stated(&mut chord, later)
+    });
+    assert_eq!(copies[0].number(), copies[1].number());
+    assert_ne!(copies[0].group, copies[1].group);
+    let mut judge = secure(now, Notary::new(key(90)));
+    for view in copies {
+        judge.handle_message(now, key(100), Message::Announce { view });
+    }
+    assert_eq!(convicted_by(&mut judge), None);
+}
+
+#[test]
+fn a_member_that_others_know_later_views_of_begins_a_new_start() {
+    let now = start();
+    let mut chord = secure(now, Notary::new(key(100)));
+    give_views(&mut chord, now, &around_100());
+    let mut at = now + Duration::from_secs(1);
+    let before = stated(&mut chord, at);
+    // It was set back: a neighbour has a view that it does not know of.
+    let have = before.number() + 3;
+    chord.handle_message(at, key(90), Message::GetView { id: 6, have });
+    // Whoever only says so, again and again, or names a number of the far future, changes nothing.
+    for have in [have + (3 << 32), have + (5 << 32), u64::MAX] {
+        chord.handle_message(at, key(90), Message::GetView { id: 7, have });
+    }
+    at += Duration::from_secs(1);
+    let after = stated(&mut chord, at);
+    assert!(after.number() > have, "newer than what others have");
+    assert_ne!(after.signed.header.start, before.signed.header.start);
+    assert_eq!(after.signed.header.previous, [0; 32]);
+    assert_eq!(chord.counters().started_over, 1);
+    at += Duration::from_secs(70);
+    chord.handle_message(
+        at,
+        key(90),
+        Message::GetView {
+            id: 8,
+            have: u64::MAX,
+        },
+    );
+    assert_eq!(chord.counters().started_over, 1);
+}
+
+#[test]
+fn a_step_of_the_date_begins_a_new_start() {
+    let now = start();
+    let notary = Notary::new(key(100));
+    let gone = Arc::clone(&notary.gone);
+    let mut chord = secure(now, notary);
+    give_views(&mut chord, now, &around_100());
+    let before = stated(&mut chord, now + Duration::from_secs(1));
+    gone.lock().unwrap().ahead = 600;
+    let after = stated(&mut chord, now + Duration::from_secs(400));
+    assert_ne!(after.signed.header.start, before.signed.header.start);
+    assert!(after.number() >> 32 > before.number() >> 32);
+}
+
+#[test]
+fn a_member_hears_once_of_its_own_conviction() {
+    let now = start();
+    let mut chord = secure(now, Notary::new(key(100)));
+    let story = |group: &[u8]| view(100, 3, group).signed;
+    let (first, second) = (story(&[100, 110]), story(&[90, 100]));
+    for _ in 0..2 {
+        let accusation = accusation(90, first, second);
+        chord.handle_message(now, key(90), Message::Evidence { accusation });
+    }
+    let own = events(&mut chord)
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::OwnConviction(proof) => Some(*proof),
+            _ => None,
+        });
+    assert_eq!(
+        own.collect::<Vec<_>>(),
+        [Proof::TwoStories { first, second }]
+    );
+    assert_eq!(chord.counters().malformed, 0);
 }

@@ -38,7 +38,14 @@ fn any_view() -> impl Strategy<Value = View> {
             group.sort_unstable();
             group.dedup();
             let signer = if own { author } else { signer };
-            View::sign(&Notary::new(signer), author, number, None, 2_000, group)
+            View::sign(
+                &Notary::new(signer),
+                author,
+                ([0; 16], number),
+                None,
+                2_000,
+                group,
+            )
         },
     )
 }

@@ -107,7 +107,14 @@ fn view(by: u8) -> View {
         false => around(&author),
     };
     group.sort_unstable();
-    View::sign(&Notary::new(author), author, 1, None, 2_000, group)
+    View::sign(
+        &Notary::new(author),
+        author,
+        ([0; 16], 1),
+        None,
+        2_000,
+        group,
+    )
 }
 
 fn traitors() -> Vec<RingKey> {

@@ -11,10 +11,12 @@ fn key() -> impl Strategy<Value = RingKey> {
 
 fn header() -> impl Strategy<Value = SignedHeader> {
     let hash = any::<[u8; 32]>;
-    (key(), any::<u64>(), hash(), any::<u64>(), hash()).prop_map(
-        |(author, number, previous, expires, content)| SignedHeader {
+    let start = any::<[u8; 16]>();
+    (key(), start, any::<u64>(), hash(), any::<u64>(), hash()).prop_map(
+        |(author, start, number, previous, expires, content)| SignedHeader {
             header: Header {
                 author,
+                start,
                 number,
                 previous,
                 expires,
@@ -28,7 +30,14 @@ fn header() -> impl Strategy<Value = SignedHeader> {
 fn view() -> impl Strategy<Value = View> {
     let group = proptest::collection::vec(key(), 1..=15);
     (key(), any::<u64>(), any::<u64>(), group).prop_map(|(author, number, expires, group)| {
-        View::sign(&Notary::new(author), author, number, None, expires, group)
+        View::sign(
+            &Notary::new(author),
+            author,
+            ([0; 16], number),
+            None,
+            expires,
+            group,
+        )
     })
 }
 

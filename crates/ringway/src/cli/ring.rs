@@ -250,7 +250,7 @@ pub(crate) struct PublishArgs {
 /// `ringway ring judge`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ringway ring judge ~/.local/share/ringway/evidence/*.evidence\n  ringway ring judge oslo.evidence --ring RING\n\nNothing is asked of anybody: what is signed in the file and the owner's key decide. Exit code 0 if the file proves a lie, 1 if not. What\nfollows from it is the owner's decision: `ringway ring revoke NAME`."
+    after_help = "Examples:\n  ringway ring judge ~/.local/share/ringway/evidence/*.evidence\n  ringway ring judge oslo.evidence --ring RING\n\nNothing is asked of anybody: what is signed in the file and the owner's key decide. Exit code 0 if the file proves a lie, 1 if not. What\nfollows from it is the owner's decision: `ringway ring rotate NAME` gives the router a new key,\n`ringway ring revoke NAME` removes it for good."
 )]
 pub(crate) struct JudgeArgs {
     /// The files of evidence

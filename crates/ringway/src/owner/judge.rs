@@ -80,7 +80,7 @@ fn text(judgement: &Judgement<'_>) -> String {
     let (file, reason) = (judgement.file.display(), &judgement.reason);
     match (&judgement.name, judgement.serial) {
         (Some(name), Some(serial)) => format!(
-            "{file}: {name} (certificate {serial}) lies: {reason}\nto remove it for good: ringway ring revoke {name}"
+            "{file}: {name} (certificate {serial}) lies: {reason}\nif its home was copied, or its machine set back, give it a new key: ringway ring rotate {name}\nto remove it for good: ringway ring revoke {name}"
         ),
         _ => format!("{file}: proves nothing: {reason}"),
     }

@@ -188,6 +188,7 @@ fn said(router: &(Identity, Certificate), content: u8) -> SignedHeader {
     let (identity, certificate) = router;
     let header = Header {
         author: certificate.ring_key().unwrap(),
+        start: [0; 16],
         number: 5,
         previous: [0; 32],
         expires: 10,
@@ -251,6 +252,14 @@ fn evidence_is_judged_by_what_was_signed() {
     let bytes = evidence(folder.path()).as_bytes();
     std::fs::write(&file, &bytes).unwrap();
     let path = file.to_str().unwrap();
+    // A new key is offered before the removal: the router may be honest and set up twice.
+    let home = folder.path().to_str().unwrap();
+    let text = run(&["--home", home, "ring", "judge", path]).stdout;
+    let place = |what: &str| text.find(what).unwrap();
+    assert!(
+        place("ring rotate oslo") < place("ring revoke oslo"),
+        "{text}"
+    );
     let judged = object(&ring(folder.path(), &["judge", path]));
     assert_eq!(judged["schema"], "ringway.judgement/1");
     assert_eq!(

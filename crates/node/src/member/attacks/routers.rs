@@ -52,7 +52,14 @@ impl Router {
     /// A view of the same number always: only one of them may be said by an honest one.
     fn sign(&self, group: Vec<RingKey>) -> View {
         let expires = unix_seconds() + 60;
-        View::sign(&self.credentials, self.key(), 1, None, expires, group)
+        View::sign(
+            &self.credentials,
+            self.key(),
+            ([0; 16], 1),
+            None,
+            expires,
+            group,
+        )
     }
 
     fn say(&mut self, honest: &Honest, message: &Message) {
@@ -187,6 +194,9 @@ async fn a_router_that_tells_two_stories_is_convicted_by_a_file_and_stays_so() {
     // Nothing of the ring is asked of it any more, whatever it says.
     let mallory = &mut routers[0];
     assert!(quiet(mallory, &oslo).await);
+    // But it is shown why: it may be honest, and set up twice.
+    let shown = |message: &Message| matches!(message, Message::Evidence { accusation } if accusation.accused() == alone);
+    assert!(mallory.heard().iter().any(shown));
     // A router that starts with the file believes it, and does not begin its way into the ring
     // there; another does not ask why.
     let files = tempfile::tempdir().unwrap();
@@ -204,7 +214,7 @@ async fn a_router_that_tells_two_stories_is_convicted_by_a_file_and_stays_so() {
         let of_it = router.certificate.member();
         let heard = mallory.puppet.heard.iter();
         let mut heard = heard.filter(|(from, _)| *from == of_it);
-        let asked = heard.any(|(_, message)| matches!(message, LinkMessage::Overlay(_)));
+        let asked = heard.any(|(_, message)| asks(message));
         assert_eq!(asked, !convicted, "{name}");
     }
 }
@@ -220,5 +230,13 @@ async fn quiet(router: &mut Router, honest: &Honest) -> bool {
     router.puppet.run(A_WHILE, |_| false).await;
     let heard = router.puppet.heard.iter().skip(before);
     let mut of_it = heard.filter(|(from, _)| *from == honest.certificate.member());
-    !of_it.any(|(_, message)| matches!(message, LinkMessage::Overlay(_)))
+    !of_it.any(|(_, message)| asks(message))
+}
+
+/// Whether it is of the ring, and does more than show a proof.
+fn asks(message: &LinkMessage) -> bool {
+    let LinkMessage::Overlay(bytes) = message else {
+        return false;
+    };
+    !matches!(Message::decode(bytes), Ok(Message::Evidence { .. }))
 }
