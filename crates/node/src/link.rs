@@ -32,6 +32,7 @@ mod queue;
 mod replay;
 mod session;
 mod shown;
+mod times;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -50,6 +51,7 @@ use self::peers::Peers;
 use self::session::KeyBounds;
 #[cfg(feature = "fuzzing")]
 use self::shown::Shown;
+use self::times::Times;
 use crate::certificate::Certificate;
 use crate::identity::Identity;
 use crate::limits::{LINK_OUTPUT, LINK_QUEUE, RECEIVE_ROOM, RECEIVER_PAUSE};
@@ -85,6 +87,8 @@ pub(crate) struct LinkCounters {
     pub(crate) handshakes_replayed: u64,
     /// Handshakes of builds that differ in whether links are encrypted.
     pub(crate) handshakes_foreign: u64,
+    /// Handshakes of an earlier version, of one a second that could not be read.
+    pub(crate) handshakes_earlier: u64,
     pub(crate) packets_malformed: u64,
     pub(crate) packets_rejected: u64,
     pub(crate) packets_unknown_session: u64,
@@ -117,6 +121,10 @@ pub(crate) struct Links {
     dials: BTreeMap<u32, MemberId>,
     half_open: VecDeque<HalfOpen>,
     used: UsedInitiations,
+    /// The time in handshakes.
+    times: Times,
+    /// When an earlier version was looked for last, and when it was said that there is one.
+    earlier: (Option<Instant>, Option<Instant>),
     /// Bytes of messages of which pieces are missing, of all links.
     reassembly_bytes: usize,
     /// Which handshakes are read.
@@ -161,6 +169,8 @@ impl Links {
             dials: BTreeMap::new(),
             half_open: VecDeque::new(),
             used: UsedInitiations::default(),
+            times: Times::default(),
+            earlier: (None, None),
             reassembly_bytes: 0,
             gate: Gate::default(),
             bounds: KeyBounds::default(),
@@ -171,6 +181,11 @@ impl Links {
             events: VecDeque::new(),
             counters: LinkCounters::default(),
         }
+    }
+
+    /// Says what the time is, in microseconds since 1970. Handshakes show it.
+    pub(crate) fn set_date(&mut self, now: Instant, date: u64) {
+        self.times.begin(now, date);
     }
 
     /// Counts what leaves; whoever reads HELLOs sets the quotas.

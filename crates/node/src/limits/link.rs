@@ -135,7 +135,8 @@ pub const HALF_OPEN_UNPROVED: usize = 2;
 /// Of these, of one member from addresses that are proved.
 ///
 /// Source: chosen: [`HALF_OPEN_PER_MEMBER_AND_SOURCE`] from each of four sources. Past it further
-/// sources' are dropped and counted.
+/// sources' are dropped and counted; one that is newer than all links takes the place of one that
+/// is not.
 pub const HALF_OPEN_PER_MEMBER: usize = 8;
 
 /// Of these, from one source: an IPv4 address, an IPv6 /64, or a relaying router.
@@ -154,6 +155,19 @@ pub const HALF_OPEN_PER_SOURCE: usize = HALF_OPEN / 4;
 /// Source: chosen: a minute and a half of [`STRANGER_HANDSHAKES`], some 400 KiB. Past it the oldest
 /// is forgotten, and may take a place once more.
 pub const INITIATIONS_REMEMBERED: usize = 4_096;
+
+/// Addresses from which copies of one initiation are answered before one of them has said anything,
+/// and as many more where the sender has proved its address.
+///
+/// Source: a peer is dialled at several addresses at once, and comes from as many of its own. Past
+/// it a sender has to show a cookie; past both bounds copies are not answered.
+pub const HALF_OPEN_WAYS: usize = 4;
+
+/// Members of whom the time of the latest handshake is remembered.
+///
+/// Source: chosen: 16 times [`MAX_LINKS`](super::MAX_LINKS), 1 MiB. Past it the oldest is
+/// forgotten, and recorded handshakes of that member since our start are taken for new.
+pub const TIMES_REMEMBERED: usize = 16_384;
 
 /// Pieces into which one message is cut.
 ///

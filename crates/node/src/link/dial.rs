@@ -9,7 +9,7 @@ use super::cookie::{Cookie, NO_COOKIE, Source, name_of};
 use super::handshake::Initiator;
 use super::session::Session;
 use super::wire::Packet;
-use crate::limits::{COOKIES_TAKEN, MAIL_HANDSHAKE, OLD_SESSION};
+use crate::limits::{COOKIES_TAKEN, HALF_OPEN_WAYS, MAIL_HANDSHAKE, OLD_SESSION};
 
 /// The same for a handshake that is to make a link.
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
@@ -163,20 +163,56 @@ pub(super) struct HalfOpen {
     /// Where the initiation came from, and whether that is proved.
     pub(super) source: Source,
     pub(super) proved: bool,
-    pub(super) index: u32,
+    /// Whether it is newer than all handshakes of the member that became a link.
+    pub(super) new: bool,
+    /// Where the answer has gone, by our name for the session there. What comes back over the
+    /// session under a name shows that the answer has arrived at its address.
+    pub(super) ways: Vec<Way>,
     pub(super) initiation: (u32, blake3::Hash),
-    pub(super) response: Vec<u8>,
+    /// The second Noise message.
+    pub(super) answer: Vec<u8>,
     pub(super) session: Session,
     pub(super) expires: Instant,
     /// The newest session that the initiator knows of; 0 if it knows of none.
     pub(super) newest: u32,
-    /// Where the answer went. What comes back over the session shows that it arrived there.
-    pub(super) path: Address,
+    /// The time that it showed.
+    pub(super) time: u64,
     /// The certificate shown, to be judged again when the session is taken into use.
     pub(super) shown: Vec<u8>,
 }
 
+/// An address to which an initiation was answered. Copies of one initiation may come from several:
+/// somebody on the way may be quicker with one than its sender.
+#[derive(Debug)]
+pub(super) struct Way {
+    /// Our name for the session in the answer that went there, and in no other.
+    pub(super) index: u32,
+    pub(super) path: Address,
+    /// Whether a cookie has proved the address.
+    pub(super) proved: bool,
+}
+
 impl HalfOpen {
+    /// The answer for one of its ways.
+    pub(super) fn response(&self, way: &Way) -> Vec<u8> {
+        let packet = Packet::Response {
+            sender: way.index,
+            receiver: self.initiation.0,
+            noise: &self.answer,
+        };
+        packet.encode()
+    }
+
+    pub(super) fn way(&self, index: u32) -> Option<&Way> {
+        self.ways.iter().find(|way| way.index == index)
+    }
+
+    /// Whether there is room for one more way.
+    pub(super) fn takes_way(&self, proved: bool) -> bool {
+        let alike = self.ways.iter().filter(|way| way.proved == proved);
+        alike.count() < HALF_OPEN_WAYS
+    }
+
     pub(super) fn answers(&self, sender: u32, noise: &[u8]) -> bool {
         self.initiation.0 == sender && self.initiation.1 == blake3::hash(noise)
     }

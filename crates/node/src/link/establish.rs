@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ringway_transport::{Address, MemberId, Paths, Signer as _};
 
 use super::cookie::{Cookie, Source, Verdict, name_of};
-use super::dial::{Dial, HalfOpen};
+use super::dial::{Dial, HalfOpen, Way};
 use super::half_open::{self, Admission};
 use super::handshake::{self, Initiator, Responder};
 use super::peer::Peer;
@@ -15,6 +15,13 @@ use super::wire::{LinkMessage, Packet};
 use super::{Event, Links};
 use crate::certificate::Certificate;
 use crate::limits::MAX_LINKS;
+
+/// How often an initiation that cannot be read is read as one of an earlier version.
+const EARLIER_PAUSE: Duration = Duration::from_secs(1);
+
+/// What is said then.
+const EARLIER: &str = "a member speaks an earlier version of the link protocol, and gets no link: update all members of \
+                       the ring together";
 
 /// How often it is said that somebody runs another build.
 const FOREIGN_PAUSE: Duration = Duration::from_secs(60);
@@ -86,7 +93,7 @@ impl Links {
     }
 
     fn begin_dial(&mut self, now: Instant, member: MemberId, addresses: Vec<Address>) {
-        let shown = self.shown_to(&member);
+        let shown = self.shown_to(now, &member);
         let Ok(begun) = Initiator::begin(&self.identity, &member, &shown) else {
             self.counters.handshakes_refused += 1;
             return;
@@ -98,9 +105,10 @@ impl Links {
         peer.dial = Some(dial);
     }
 
-    fn shown_to(&self, member: &MemberId) -> Shown {
+    fn shown_to(&mut self, now: Instant, member: &MemberId) -> Shown {
         Shown {
             newest: self.peers.get(member).map_or(0, Peer::newest_epoch),
+            time: self.times.next(now),
             certificate: self.certificate.clone(),
         }
     }
@@ -120,7 +128,8 @@ impl Links {
         use rand::Rng as _;
         loop {
             let index: u32 = self.rng.next_u32();
-            let half_open = self.half_open.iter().any(|half| half.index == index);
+            let mut waiting = self.half_open.iter();
+            let half_open = waiting.any(|half| half.way(index).is_some());
             if !self.indices.contains_key(&index) && !self.dials.contains_key(&index) && !half_open
             {
                 return index;
@@ -136,15 +145,9 @@ impl Links {
         bytes: &[u8],
     ) {
         let (sender, cookie, noise) = packet;
-        // A repeated initiation gets the same answer; nothing is computed twice for it.
-        if let Some(half) = self
-            .half_open
-            .iter()
-            .find(|half| half.answers(sender, noise))
-        {
-            let packet = half.response.clone();
-            self.transmit(path, packet);
-            return;
+        let mut waiting = self.half_open.iter();
+        if let Some(position) = waiting.position(|half| half.answers(sender, noise)) {
+            return self.answer_again(now, position, path, (cookie, bytes));
         }
         if self.used.contains(&blake3::hash(noise)) {
             self.counters.handshakes_replayed += 1;
@@ -161,7 +164,7 @@ impl Links {
         self.counters.handshakes_read += 1;
         let Ok((mut responder, shown)) = handshake::respond(&self.identity, noise) else {
             self.counters.packets_rejected += 1;
-            return;
+            return self.look_for_earlier(now, &path, noise);
         };
         let admitted = (self.gatekeeper)(&shown.certificate);
         let admitted = admitted.map(|certificate| certificate.member());
@@ -175,7 +178,8 @@ impl Links {
         }
         let proof = self.gate.prove(now, &path, cookie, &mut self.rng);
         let source = Source::of(&path);
-        match half_open::admit(&self.half_open, &member, &source, proof.is_ok()) {
+        let new = self.times.is_new(&member, shown.time);
+        match half_open::admit(&self.half_open, &member, &source, (proof.is_ok(), new)) {
             Admission::Free => {}
             Admission::Replaces(older) => {
                 self.half_open.remove(older);
@@ -191,8 +195,67 @@ impl Links {
                 return;
             }
         }
-        let from = (path, source, proof.is_ok());
+        let from = (path, source, (proof.is_ok(), new));
         self.respond(now, from, member, (responder, shown), (sender, noise));
+    }
+
+    /// A repeated initiation gets the same answer; nothing is computed twice for it. Under each
+    /// address our name for the session is another one: what comes back says which answer has
+    /// arrived.
+    fn answer_again(
+        &mut self,
+        now: Instant,
+        position: usize,
+        path: Address,
+        packet: (&Cookie, &[u8]),
+    ) {
+        let proof = self.gate.prove(now, &path, packet.0, &mut self.rng);
+        let proved = proof.is_ok();
+        let index = self.free_index();
+        let Some(half) = self.half_open.get_mut(position) else {
+            return;
+        };
+        let known = half.ways.iter().any(|way| way.path == path);
+        if !known && !half.takes_way(proved) {
+            match proof {
+                Ok(()) => self.counters.handshakes_too_many += 1,
+                Err(wanted) => {
+                    let sender = half.initiation.0;
+                    self.ask_for_cookie(path, sender, packet.1, &wanted);
+                }
+            }
+            return;
+        }
+        if !known {
+            let path = path.clone();
+            half.ways.push(Way {
+                index,
+                path,
+                proved,
+            });
+        }
+        let way = half.ways.iter().find(|way| way.path == path);
+        if let Some(response) = way.map(|way| half.response(way)) {
+            self.transmit(path, response);
+        }
+    }
+
+    /// An initiation could not be read: perhaps its sender's version is an earlier one. That is
+    /// looked at once a second at most, and said once a minute.
+    fn look_for_earlier(&mut self, now: Instant, path: &Address, noise: &[u8]) {
+        let (looked, said) = self.earlier;
+        if looked.is_some_and(|at| now < at + EARLIER_PAUSE) {
+            return;
+        }
+        self.earlier.0 = Some(now);
+        if !handshake::is_earlier(&self.identity, noise) {
+            return;
+        }
+        self.counters.handshakes_earlier += 1;
+        if said.is_none_or(|at| now >= at + FOREIGN_PAUSE) {
+            self.earlier.1 = Some(now);
+            tracing::warn!(%path, "{EARLIER}");
+        }
     }
 
     /// The sender of an initiation has to show `wanted` with it.
@@ -208,18 +271,19 @@ impl Links {
     }
 
     /// Answers an admitted member's initiation, of which `shown` was read. `from`: its path and
-    /// source, and whether that is proved. There is a place for it.
+    /// source, and whether that is proved and
+    /// the initiation new. There is a place for it.
     fn respond(
         &mut self,
         now: Instant,
-        from: (Address, Source, bool),
+        from: (Address, Source, (bool, bool)),
         member: MemberId,
         read: (Responder, Shown),
         initiation: (u32, &[u8]),
     ) {
         let ((responder, shown), (sender, noise)) = (read, initiation);
-        let (path, source, proved) = from;
-        let own = self.shown_to(&member);
+        let (path, source, (proved, new)) = from;
+        let own = self.shown_to(now, &member);
         let me = self.identity.member();
         let epoch = next_epoch((shown.newest, own.newest), &member, &me);
         let answered = responder.finish(&own).ok();
@@ -228,12 +292,6 @@ impl Links {
             return;
         };
         let index = self.free_index();
-        let response = Packet::Response {
-            sender: index,
-            receiver: sender,
-            noise: &answer,
-        }
-        .encode();
         let names = Names {
             own: me,
             peer: member,
@@ -243,20 +301,29 @@ impl Links {
             initiator: false,
         };
         let again = shown.newest > 0 && own.newest > 0;
-        self.half_open.push_back(HalfOpen {
+        let way = Way {
+            index,
+            path: path.clone(),
+            proved,
+        };
+        let half = HalfOpen {
             member,
             source,
             proved,
-            index,
+            new,
+            ways: vec![way],
             initiation: (sender, blake3::hash(noise)),
-            response: response.clone(),
+            answer,
             session: Session::new(now, keys, names),
             expires: now + HalfOpen::patience(&path, again),
             newest: shown.newest,
-            path: path.clone(),
+            time: shown.time,
             shown: shown.certificate,
-        });
-        self.transmit(path, response);
+        };
+        if let Some(way) = half.ways.first() {
+            self.transmit(path, half.response(way));
+        }
+        self.half_open.push_back(half);
     }
 
     /// Whoever is at `path` wants to see a cookie with our initiation.
@@ -347,6 +414,7 @@ impl Links {
             initiator: true,
         };
         let session = Session::new(now, keys, names);
+        self.times.learn(member, shown.time);
         self.establish(now, path, member, session, shown.newest);
         // The responder takes the session into use with the first message that it can decrypt.
         if !self.peers.get(&member).is_some_and(Peer::has_sent) {

@@ -3,9 +3,10 @@
 //! Anybody that has recorded an initiation can send it again, from any address. So a recorded one
 //! must not take the place of an honest one:
 //! - An initiation that has had its chance is remembered and not read a second time.
-//! - Without a proof of the sender's address a handshake takes a free place only, and there are few
-//!   of them for each member. Past them the sender has to show a cookie, and has places of its own.
-//! - A handshake makes room by ending older ones from its own source only.
+//! - Without a proof of the sender's address a handshake takes a free place only, and only if it is
+//!   newer than all that became a link. There are few such places for each member. Past them the
+//!   sender has to show a cookie, and has places of its own.
+//! - A handshake makes room by ending older ones from its own source only, or one that is not new.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -31,18 +32,19 @@ pub(super) enum Admission {
     Full,
 }
 
-/// Decides about a handshake of `member` from `source`, whose address is `proved` or not.
+/// Decides about a handshake of `member` from `source`, whose address is `proved` or not, and which
+/// is `new` or may be a recorded one.
 pub(super) fn admit(
     waiting: &VecDeque<HalfOpen>,
     member: &MemberId,
     source: &Source,
-    proved: bool,
+    (proved, new): (bool, bool),
 ) -> Admission {
     let alike = || waiting.iter().filter(|half| half.proved == proved);
     let of_member = alike().filter(|half| half.member == *member).count();
     let full = alike().count() >= HALF_OPEN / 2;
     if !proved {
-        return match full || of_member >= HALF_OPEN_UNPROVED {
+        return match !new || full || of_member >= HALF_OPEN_UNPROVED {
             true => Admission::WantsCookie,
             false => Admission::Free,
         };
@@ -50,14 +52,16 @@ pub(super) fn admit(
     let own = |half: &HalfOpen| half.proved && half.source == *source;
     let own_of_member = |half: &HalfOpen| own(half) && half.member == *member;
     let count = |what: &dyn Fn(&HalfOpen) -> bool| waiting.iter().filter(|half| what(half)).count();
+    let old = |half: &HalfOpen| new && half.proved && !half.new;
     let replaced = if count(&own_of_member) >= HALF_OPEN_PER_MEMBER_AND_SOURCE {
         waiting.iter().position(own_of_member)
     } else if of_member >= HALF_OPEN_PER_MEMBER {
-        None
+        let old_of_member = |half: &HalfOpen| old(half) && half.member == *member;
+        waiting.iter().position(old_of_member)
     } else if count(&own) >= HALF_OPEN_PER_SOURCE {
         waiting.iter().position(own)
     } else if full {
-        None
+        waiting.iter().position(old)
     } else {
         return Admission::Free;
     };

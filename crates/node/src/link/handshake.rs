@@ -7,7 +7,9 @@ use crate::identity::{Identity, noise_public};
 use crate::noise::{self, AesGcm, Exchange};
 
 const PATTERN: &str = "Noise_IK_25519_AESGCM_SHA256";
-const PROLOGUE: &[u8] = b"ringway link 2";
+const PROLOGUE: &[u8] = b"ringway link 3";
+/// The version before, which has another format.
+const EARLIER: &[u8] = b"ringway link 2";
 /// Ephemeral and static key, two authentication tags and what is shown, with room.
 const MESSAGE: usize = 32 + 48 + 16 + Shown::BYTES + 64;
 /// Bytes of the shortest message that begins a handshake: what encryption adds to what is shown.
@@ -108,14 +110,42 @@ pub(super) fn respond(
     identity: &Identity,
     message: &[u8],
 ) -> Result<(Responder, Shown), HandshakeFailed> {
-    let secret = identity.noise_secret();
-    let state = noise::builder(PATTERN)?
-        .prologue(PROLOGUE)?
-        .local_private_key(secret.as_ref())?
-        .build_responder()?;
-    let mut noise = Exchange::new(state);
+    let mut noise = responder(identity, PROLOGUE)?;
     let shown = read(&mut noise, message)?;
     Ok((Responder { noise }, shown))
+}
+
+/// Whether an initiation that cannot be read is of the version before. It costs as much work as to
+/// read it.
+pub(super) fn is_earlier(identity: &Identity, message: &[u8]) -> bool {
+    let mut payload = vec![0; MESSAGE];
+    message.len() <= MESSAGE
+        && responder(identity, EARLIER)
+            .is_ok_and(|mut noise| noise.state().read_message(message, &mut payload).is_ok())
+}
+
+fn responder(identity: &Identity, prologue: &[u8]) -> Result<Exchange, HandshakeFailed> {
+    let secret = identity.noise_secret();
+    let state = noise::builder(PATTERN)?
+        .prologue(prologue)?
+        .local_private_key(secret.as_ref())?
+        .build_responder()?;
+    Ok(Exchange::new(state))
+}
+
+/// An initiation of the version before, for tests.
+#[cfg(test)]
+pub(super) fn earlier(identity: &Identity, member: &MemberId) -> Vec<u8> {
+    let remote = noise_public(member).unwrap();
+    let secret = identity.noise_secret();
+    let builder = noise::builder(PATTERN).unwrap().prologue(EARLIER).unwrap();
+    let builder = builder.local_private_key(secret.as_ref()).unwrap();
+    let builder = builder.remote_public_key(&remote).unwrap();
+    let mut noise = Exchange::new(builder.build_initiator().unwrap());
+    let mut message = vec![0; MESSAGE];
+    let length = noise.state().write_message(&[0; 40], &mut message).unwrap();
+    message.truncate(length);
+    message
 }
 
 /// An initiation that has been read.

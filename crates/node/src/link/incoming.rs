@@ -67,7 +67,7 @@ impl Links {
         let half_open = self
             .half_open
             .iter()
-            .position(|half| half.index == receiver);
+            .position(|half| half.way(receiver).is_some());
         if let Some(position) = half_open {
             return self.handle_first_data(now, path, position, packet, ciphertext);
         }
@@ -100,7 +100,10 @@ impl Links {
     ) -> bool {
         let (receiver, epoch, counter) = packet;
         let waiting = self.half_open.get_mut(position);
-        let session = waiting.map(|half| &mut half.session);
+        let session = waiting.map(|half| {
+            half.session.rename(receiver);
+            &mut half.session
+        });
         let plain = session.and_then(|s| s.open(now, &self.bounds, (epoch, counter), ciphertext));
         let Some(plain) = plain else {
             self.counters.packets_rejected += 1;
@@ -115,9 +118,13 @@ impl Links {
             self.counters.handshakes_refused += 1;
             return false;
         }
-        // The answer went to `half.path` and has arrived; where this packet claims to come from
-        // proves nothing.
-        self.establish(now, half.path, half.member, half.session, half.newest);
+        // The answer with this name went to one address and has arrived there; where this packet
+        // claims to come from proves nothing.
+        let Some(way) = half.way(receiver).map(|way| way.path.clone()) else {
+            return false;
+        };
+        self.times.learn(half.member, half.time);
+        self.establish(now, way, half.member, half.session, half.newest);
         let place = (receiver, u64::from(counter));
         self.handle_plain(now, &path, half.member, place, &plain);
         true

@@ -93,6 +93,11 @@ pub(super) fn respond(
     Ok((Responder, read(message, LEAST)?))
 }
 
+/// Nothing is said of versions here.
+pub(super) fn is_earlier(_identity: &Identity, _message: &[u8]) -> bool {
+    false
+}
+
 #[derive(Debug)]
 pub(super) struct Responder;
 

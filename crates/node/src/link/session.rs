@@ -105,6 +105,11 @@ pub(super) struct Session {
 }
 
 impl Session {
+    /// The peer was told another name of ours for the session: it has said nothing over it yet.
+    pub(super) fn rename(&mut self, local: u32) {
+        self.names.local = local;
+    }
+
     pub(super) fn new(now: Instant, keys: Keys, names: Names) -> Session {
         Session {
             keys,

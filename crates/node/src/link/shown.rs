@@ -9,30 +9,35 @@ use ringway_transport::MemberId;
 
 use crate::limits::CERTIFICATE_BYTES;
 
-/// A handshake's payload: newest epoch as u32, big-endian, and the certificate.
+/// A handshake's payload: newest epoch as u32 and time as u64, big-endian, and the certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
     /// Epoch of the newest session with the other; 0 if there is none. So whoever has restarted
     /// says so.
     pub(super) newest: u32,
+    /// Microseconds since 1970 by the clock of who shows it; later in each handshake.
+    pub(super) time: u64,
     pub(super) certificate: Vec<u8>,
 }
 
 impl Shown {
     /// The longest.
-    pub(super) const BYTES: usize = 4 + CERTIFICATE_BYTES;
+    pub(super) const BYTES: usize = 4 + 8 + CERTIFICATE_BYTES;
 
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Shown::BYTES);
         bytes.extend_from_slice(&self.newest.to_be_bytes());
+        bytes.extend_from_slice(&self.time.to_be_bytes());
         bytes.extend_from_slice(&self.certificate);
         bytes
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Shown> {
-        let (newest, certificate) = bytes.split_first_chunk::<4>()?;
+        let (newest, bytes) = bytes.split_first_chunk::<4>()?;
+        let (time, certificate) = bytes.split_first_chunk::<8>()?;
         (certificate.len() <= CERTIFICATE_BYTES).then(|| Shown {
             newest: u32::from_be_bytes(*newest),
+            time: u64::from_be_bytes(*time),
             certificate: certificate.to_vec(),
         })
     }
@@ -58,8 +63,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_survives_a_round_trip(newest: u32, certificate in proptest::collection::vec(any::<u8>(), 0..CERTIFICATE_BYTES)) {
-            let shown = Shown { newest, certificate };
+        fn it_survives_a_round_trip(newest: u32, time: u64, certificate in proptest::collection::vec(any::<u8>(), 0..CERTIFICATE_BYTES)) {
+            let shown = Shown { newest, time, certificate };
             prop_assert_eq!(Shown::decode(&shown.encode()), Some(shown));
         }
 
@@ -77,7 +82,7 @@ mod tests {
     fn past_the_last_epoch_there_is_none() {
         let (low, high) = (MemberId::new([1; 32]), MemberId::new([2; 32]));
         assert_eq!(next_epoch((u32::MAX, 0), &low, &high), None);
-        assert_eq!(Shown::decode(&[0; 3]), None);
+        assert_eq!(Shown::decode(&[0; 11]), None);
         assert_eq!(Shown::decode(&[0; Shown::BYTES + 1]), None);
     }
 }

@@ -66,13 +66,14 @@ fn restarted(
 ) -> Member {
     let ring = owner.member();
     let gatekeeper: Gatekeeper = Arc::new(move |shown| Certificate::decode(shown, &ring).ok());
-    let links = Links::new(
+    let mut links = Links::new(
         identity,
         &certificate,
         gatekeeper,
         PathRules::default(),
         [last.wrapping_add(life); 32],
     );
+    links.set_date(Instant::now(), 1_700_000_000_000_000);
     Member {
         certificate,
         links,
@@ -695,6 +696,7 @@ fn one_member_does_not_push_out_others_handshakes() {
     for i in 0..u32::try_from(HALF_OPEN).unwrap() {
         let shown = shown::Shown {
             newest: 0,
+            time: 1,
             certificate: evil.as_bytes().to_vec(),
         };
         let (_, noise) = handshake::Initiator::begin(&c, &b_id, &shown).unwrap();

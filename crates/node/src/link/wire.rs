@@ -9,8 +9,8 @@
 //! | cookie | 5, receiver's index u32, 16 bytes that name the initiation, cookie of 16 bytes: begin again with this |
 //! | open initiation, open response | 17 and 18, as 1 and 2, in the clear: of a build with the feature `insecure`, and taken by such only |
 //!
-//! This is version 2 (the handshake's prologue says so). Version 1 had a counter of 64 bits and no
-//! epoch, and no cookies.
+//! This is version 3 (the handshake's prologue says so). Version 2 showed no time. Version 1 had a
+//! counter of 64 bits and no epoch, and no cookies.
 
 use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};

@@ -24,6 +24,7 @@ use super::through::{RingMessage, Through};
 use super::whereabouts::Whereabouts;
 use super::{Command, MemberHandle, Outcome};
 use crate::certificate::{Certificate, Role};
+use crate::clock::unix_micros;
 use crate::directory::Directory;
 use crate::identity::Identity;
 use crate::limits::{COMMANDS, HELLO_PAUSE, INPUT_BATCH, OUTPUT_BATCH};
@@ -128,13 +129,14 @@ impl Runtime {
         let gate = Arc::clone(&directory);
         let gatekeeper = Arc::new(move |shown: &[u8]| gate.admit(shown).ok());
         let own = &membership.certificate;
-        let links = Links::new(
+        let mut links = Links::new(
             identity.clone(),
             own,
             gatekeeper,
             network.path_rules().clone(),
             random_seed(),
         );
+        links.set_date(Instant::now(), unix_micros());
         let validator = validator(&identity, &network, &links);
         let hello_sequence = state.next_hello_sequence()?;
         let mut runtime = Runtime {

@@ -119,6 +119,7 @@ impl Runtime {
         add("link_handshakes_too_many", links.handshakes_too_many);
         add("link_handshakes_replayed", links.handshakes_replayed);
         add("link_handshakes_foreign", links.handshakes_foreign);
+        add("link_handshakes_earlier", links.handshakes_earlier);
         add("link_cookies_sent", links.cookies_sent);
         add("link_packets_malformed", links.packets_malformed);
         add("link_packets_rejected", links.packets_rejected);

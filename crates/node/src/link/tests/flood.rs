@@ -3,7 +3,9 @@
 use rand::SeedableRng as _;
 
 use super::*;
-use crate::limits::{HALF_OPEN_PER_MEMBER, PROVED_BURST, SOURCE_BURST, STRANGER_BURST};
+use crate::limits::{
+    HALF_OPEN_PER_MEMBER, HALF_OPEN_WAYS, PROVED_BURST, SOURCE_BURST, STRANGER_BURST,
+};
 
 /// Initiations that look right until they are read.
 fn rubbish(number: u32) -> Vec<u8> {
@@ -338,18 +340,132 @@ fn used_initiation_takes_no_place() {
         .links
         .handle_packet(now, host(1), &established);
     assert!(net.members[1].links.half_open.is_empty());
+    let fresh = recorded(&mut net, 1).remove(0);
+    net.members[1].links.handle_packet(now, host(1), &fresh);
+    assert_eq!(net.members[1].links.half_open.len(), 1);
+    // It is older than the link: without a proof of its sender's address it gets no place at all.
+    let cookies = net.members[1].links.counters().cookies_sent;
     net.members[1]
         .links
         .handle_packet(now, host(1), &unanswered);
     assert_eq!(net.members[1].links.half_open.len(), 1);
+    assert_eq!(net.members[1].links.counters().cookies_sent, cookies + 1);
     let later = now + Duration::from_secs(600);
     net.members[1].links.handle_timeout(later);
     assert!(net.members[1].links.half_open.is_empty());
     let before = read(&net);
-    net.members[1]
-        .links
-        .handle_packet(later, host(2), &unanswered);
+    net.members[1].links.handle_packet(later, host(2), &fresh);
     assert!(net.members[1].links.half_open.is_empty());
     assert_eq!(read(&net), before);
     assert_eq!(net.members[1].links.counters().handshakes_replayed, 2);
+}
+
+/// All places of a member hold recorded initiations, each from a real address of its own.
+#[test]
+fn recorded_initiations_from_real_addresses_give_way_to_a_new_one() {
+    let (mut net, _, b) = Net::pair();
+    let packets = recorded(&mut net, HALF_OPEN_PER_MEMBER);
+    // The responder has started since.
+    let now = net.now;
+    let date = 1_700_000_000_000_000 + 1_000;
+    net.members[1].links.set_date(now, date);
+    net.members[0].links.set_date(now, date + 1_000);
+    for (number, packet) in packets.iter().enumerate() {
+        let [.., last] = number.to_be_bytes();
+        let from = Address::Tcp(([198, 51, 100, last], 4000).into());
+        net.members[1].links.handle_packet(now, from, packet);
+    }
+    let waiting = |net: &Net| net.members[1].links.half_open.len();
+    assert_eq!(waiting(&net), HALF_OPEN_PER_MEMBER);
+    while net.members[1].links.poll_transmit(now).is_some() {}
+    // The member itself comes over TCP, which proves its address.
+    net.members[0].address = Address::Tcp(([192, 0, 2, 1], 4000).into());
+    net.connect(0, 1);
+    net.settle();
+    assert!(net.members[0].links.is_up(&b));
+    assert_eq!(net.members[1].links.up().count(), 1);
+    assert_eq!(waiting(&net), HALF_OPEN_PER_MEMBER - 1);
+}
+
+#[test]
+fn a_member_whose_clock_was_set_back_gets_in() {
+    let (mut net, _, b) = Net::pair();
+    net.connect(0, 1);
+    net.settle();
+    let now = net.now;
+    let there = net.members[1].certificate.member();
+    net.members[0].links.forget(&there);
+    net.members[0].links.times = times::Times::default();
+    net.members[0].links.set_date(now, 5);
+    net.connect(0, 1);
+    net.settle();
+    assert!(net.members[0].links.is_up(&b));
+    assert_eq!(net.members[1].links.counters().cookies_sent, 1);
+    assert_eq!(net.members[1].links.counters().handshakes, 2);
+}
+
+/// Whoever is quicker with a copy of an initiation is not where the link goes.
+#[test]
+fn a_raced_copy_of_an_initiation_proves_no_address() {
+    let (mut net, a, b) = Net::pair();
+    net.connect(0, 1);
+    let now = net.now;
+    let (to, initiation) = net.members[0].links.poll_transmit(now).unwrap();
+    // Copies in the names of victims come first, and others after it.
+    for number in 0..3 {
+        net.deliver(host(number), to.clone(), &initiation);
+    }
+    net.deliver(address(1), to.clone(), &initiation);
+    for number in 3..30 {
+        net.deliver(host(number), to.clone(), &initiation);
+    }
+    net.settle();
+    assert!(net.members[0].links.is_up(&b));
+    let (_, peer) = net.members[1].links.up().next().unwrap();
+    assert_eq!(peer.path(), Some(&address(1)));
+    while net.members[1].links.poll_transmit(now).is_some() {}
+    net.members[1].links.send(now, &a, text("big answer"));
+    let (to, _) = net.members[1].links.poll_transmit(now).unwrap();
+    assert_eq!(to, address(1));
+}
+
+#[test]
+fn many_raced_copies_do_not_keep_the_answer_from_the_member() {
+    let (mut net, _, b) = Net::pair();
+    net.connect(0, 1);
+    let now = net.now;
+    let (to, initiation) = net.members[0].links.poll_transmit(now).unwrap();
+    for number in 0..100 {
+        net.deliver(host(number), to.clone(), &initiation);
+    }
+    assert_eq!(net.members[1].links.half_open[0].ways.len(), HALF_OPEN_WAYS);
+    // It has to show a cookie.
+    net.deliver(address(1), to, &initiation);
+    net.settle();
+    assert!(net.members[0].links.is_up(&b));
+    let (_, peer) = net.members[1].links.up().next().unwrap();
+    assert_eq!(peer.path(), Some(&address(1)));
+}
+
+#[test]
+fn an_earlier_version_is_noticed() {
+    let (mut net, _, b) = Net::pair();
+    let stranger = Identity::generate().unwrap();
+    let noise = handshake::earlier(&stranger, &b);
+    let packet = |noise: &[u8]| {
+        let (sender, cookie) = (7, &cookie::NO_COOKIE);
+        let packet = Packet::Initiation {
+            sender,
+            cookie,
+            noise,
+        };
+        packet.encode()
+    };
+    let now = net.now;
+    let links = &mut net.members[1].links;
+    links.handle_packet(now, host(1), &packet(&noise));
+    links.handle_packet(now, host(1), &packet(&noise));
+    assert_eq!(links.counters().handshakes_earlier, 1, "one a second");
+    assert_eq!(links.counters().packets_rejected, 2);
+    assert!(links.half_open.is_empty() && links.poll_transmit(now).is_none());
 }

@@ -11,6 +11,7 @@ use crate::noise::TAG;
 fn plain_initiation(certificate: &Certificate) -> Vec<u8> {
     let shown = Shown {
         newest: 0,
+        time: 1,
         certificate: certificate.as_bytes().to_vec(),
     };
     let mut packet = vec![17];
