@@ -448,6 +448,29 @@ pub const STRANGER_SESSIONS: usize = HALF_OPEN;
 /// is closed.
 pub const STRANGER_TIME: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// Signatures in a member's messages (HELLOs, its own and those of leaves) that are checked a
+/// second.
+///
+/// Source: twice [`HANDED_OVER`] a second is what a router hands over; 2 % of a core. Past it such
+/// messages are dropped, and counted.
+pub const SIGNATURES_PER_SECOND: u32 = 300;
+
+/// Of these, at once after a pause.
+///
+/// Source: chosen; two seconds of [`SIGNATURES_PER_SECOND`]. Past it they are dropped.
+pub const SIGNATURES_AT_ONCE: u32 = 600;
+
+/// How long nothing of that is checked after a signature that does not verify.
+///
+/// Source: chosen; no honest member sends one, unless its memory is broken. A sender of nothing
+/// else costs six checks a minute.
+pub const SIGNATURE_BAN: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Members whose share of such work is counted.
+///
+/// Source: twice [`MAX_LINKS`]: they are forgotten within 12 s. Past it others wait.
+pub const MEMBERS_CHECKED: usize = 2 * MAX_LINKS;
+
 /// Pause between two requests for a HELLO that has not come, and between two answers to such
 /// requests.
 ///

@@ -11,6 +11,7 @@
 #[cfg(test)]
 mod attacks;
 mod echo;
+mod effort;
 mod heard;
 mod hidden;
 mod joining;

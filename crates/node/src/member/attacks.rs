@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use self::members::{DIRECT, Honest, Owner, Puppet};
+use crate::limits::SIGNATURE_BAN;
 use crate::link::LinkMessage;
 
 /// Generous: the limit only turns a hang into a failure.
@@ -345,4 +346,38 @@ async fn ten_thousand_hellos_of_one_member_cost_others_nothing() {
         known.len()
     );
     assert!(oslo.directory.cached(&alice.certificate.member()).is_some());
+}
+
+#[tokio::test]
+async fn forged_hellos_of_a_member_are_held_against_it_and_cost_next_to_nothing() {
+    const HELLOS: usize = 2_000;
+    let mut owner = Owner::new();
+    let oslo = Honest::start(&mut owner, "oslo", DIRECT).await;
+    let mut mallory = Puppet::new(&mut owner, "mallory").await;
+    let mut alice = Puppet::new(&mut owner, "alice").await;
+    mallory.link_to(&oslo).await;
+    alice.link_to(&oslo).await;
+    let own = mallory.address();
+    mallory.hello(&oslo, std::slice::from_ref(&own)).await;
+    let good = mallory.last_hello.clone().unwrap();
+    let began = Instant::now();
+    for number in 0..HELLOS {
+        let mut forged = good.clone();
+        let last = forged.len() - 1 - number % 64;
+        forged[last] ^= 1;
+        mallory.say(&oslo, LinkMessage::Hello(forged.into()));
+        mallory.run(Duration::ZERO, |_| false).await;
+    }
+    mallory.echo(&oslo, 9).await;
+    let checked = oslo.counter("signatures_bad").await;
+    let dropped = oslo.counter("signatures_not_checked").await;
+    // One, and one more for each time that the ban has ended meanwhile.
+    let bans = began.elapsed().as_secs() / SIGNATURE_BAN.as_secs() + 1;
+    assert!((1..=bans).contains(&checked), "{checked} of {bans}");
+    assert!(dropped > 0);
+    // Another member's HELLO counts as ever.
+    let hers = alice.address();
+    alice.hello(&oslo, std::slice::from_ref(&hers)).await;
+    alice.answers(&oslo).await;
+    assert!(oslo.believes(&alice, &hers).await);
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use ringway_overlay::RingKey;
 use ringway_transport::quic::MemberDatagram;
-use ringway_transport::{Address, Hello, MemberId};
+use ringway_transport::{Address, Hello, HelloError, MemberId};
 
 use super::Outcome;
 use super::runtime::{Runtime, ring_key_of};
@@ -105,6 +105,9 @@ impl Runtime {
     }
 
     fn take_hello(&mut self, now: Instant, member: MemberId, bytes: &[u8]) {
+        if !self.may_check(now, &member) {
+            return;
+        }
         match Hello::decode(bytes) {
             Ok(hello) if hello.member() == member => {
                 let believed = self.believed(&hello);
@@ -116,6 +119,9 @@ impl Runtime {
             Err(error) => {
                 tracing::debug!(%member, %error, "a HELLO is refused");
                 self.count("hellos_refused");
+                if !matches!(error, HelloError::Version { .. }) {
+                    self.badly_signed(now, &member);
+                }
             }
         }
     }

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
 use super::echo::Echoes;
+use super::effort::Effort;
 use super::joining::Joining;
 use super::messages::{Arrived, Messages};
 use super::network::{Arrivals, Network};
@@ -58,6 +59,8 @@ pub(crate) struct Runtime {
     /// Routers only.
     pub(super) chord: Option<Chord>,
     pub(super) joining: Joining,
+    /// What members' signatures have cost.
+    pub(super) effort: Effort,
     /// Whether others hold proof against this router.
     pub(super) convicted: bool,
     pub(super) lookups: Lookups,
@@ -144,6 +147,7 @@ impl Runtime {
             validator,
             chord: None,
             joining: Joining::default(),
+            effort: Effort::default(),
             convicted: false,
             lookups: Lookups::default(),
             unresolved: Unresolved::default(),
@@ -376,6 +380,7 @@ impl Runtime {
         self.hellos_given
             .retain(|_, given| now < *given + HELLO_PAUSE);
         self.end_overdue(now);
+        self.effort.tidy(now);
         self.tell_joining(now);
         self.look_after_records(now);
         self.punch(now);

@@ -84,7 +84,13 @@ impl Whereabouts {
 impl Runtime {
     /// A leaf of ours wants to be found.
     pub(super) fn take_registration(&mut self, now: Instant, leaf: MemberId, bytes: &[u8]) {
+        if !self.may_check(now, &leaf) {
+            return;
+        }
         let hello = Hello::decode(bytes).ok();
+        if hello.is_none() {
+            self.badly_signed(now, &leaf);
+        }
         let hello = hello.filter(|hello| hello.member() == leaf);
         let Some(hello) = hello.filter(|_| self.chord.is_some() && self.is_leaf(&leaf)) else {
             return self.count("registrations_refused");
@@ -177,9 +183,18 @@ impl Runtime {
         copies: u8,
     ) {
         let from_router = self.chord.is_some() && self.has_role(&by, Role::Router);
-        match Whereabout::decode(bytes).filter(|_| from_router) {
+        if !from_router {
+            return self.count("hellos_to_keep_refused");
+        }
+        if !self.may_check(now, &by) {
+            return;
+        }
+        match Whereabout::decode(bytes) {
             Some(found) => self.keep_hello(now, by, found, copies.min(WHEREABOUTS_COPIES)),
-            None => self.count("hellos_to_keep_refused"),
+            None => {
+                self.count("hellos_to_keep_refused");
+                self.badly_signed(now, &by);
+            }
         }
     }
 

@@ -165,7 +165,7 @@ pub(super) struct Puppet {
     /// Bytes of the packet that left last.
     pub(super) last_size: usize,
     pub(super) sequence: u64,
-    last_hello: Option<Vec<u8>>,
+    pub(super) last_hello: Option<Vec<u8>>,
 }
 
 impl Puppet {
