@@ -44,6 +44,10 @@ pub enum Behaviour {
     /// traitors only, if the stranger does not seem to know its view already. Not among
     /// [`Behaviour::ALL`]: lookups survive it easily; the question is when it is convicted.
     Furtive,
+    /// Tells those next to it the truth and strangers a lie, as [`Behaviour::TwoFaced`], each with
+    /// a start of its own: nothing convicts it. Not among [`Behaviour::ALL`]: it is one that is
+    /// never found out.
+    Anew,
     /// Shows the ring as it was when the traitors began: dead members, a view of long ago, old
     /// records.
     Stale,
@@ -356,7 +360,7 @@ impl Adversary {
     fn view(&mut self, behaviour: Behaviour, me: RingKey, from: RingKey) -> View {
         let truth = self.nearest(&me, self.g, |_| true);
         let group = match behaviour {
-            Behaviour::TwoFaced if truth.contains(&from) => truth,
+            Behaviour::TwoFaced | Behaviour::Anew if truth.contains(&from) => truth,
             Behaviour::Invent => truth,
             _ => {
                 let mut lie = self.lie(behaviour, &me, &me);
@@ -366,6 +370,12 @@ impl Adversary {
                 clockwise_around(&me, lie)
             }
         };
+        let credentials = MemberOf::new(&self.registry, me);
+        let expires = 2_000_000_000;
+        if behaviour == Behaviour::Anew {
+            let start = u128::from(self.coin).to_be_bytes();
+            return View::sign(&credentials, me, (start, 1 << 33), None, expires, group);
+        }
         let previous = self.said.get(&me);
         if behaviour != Behaviour::Equivocate
             && let Some(view) = previous.filter(|view| view.group == group)
@@ -383,8 +393,6 @@ impl Adversary {
             }
             _ => group,
         };
-        let credentials = MemberOf::new(&self.registry, me);
-        let expires = 2_000_000_000;
         let previous = previous.filter(|_| behaviour != Behaviour::Equivocate);
         let view = View::sign(
             &credentials,

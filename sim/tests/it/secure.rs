@@ -164,6 +164,22 @@ fn three_of_ten_traitors_do_not_mislead_verified_lookups() {
     }
 }
 
+/// What nobody can be convicted of misleads nobody either.
+#[test]
+fn traitors_with_a_new_start_for_each_story_mislead_no_verified_lookup() {
+    for seed in seeds(1) {
+        let attack = Attack {
+            behaviour: Some(Behaviour::Anew),
+            loss: 0.01,
+            churn: 0.5,
+            ..Attack::new(seed, 128, 0.3, 100)
+        };
+        let outcome = ok(run(&attack.until_changes(CHANGES)));
+        assert_eq!((outcome.innocent, outcome.wrong), (0, 0), "{outcome:?}");
+        assert!(outcome.right + 1 >= outcome.lookups, "{outcome:?}");
+    }
+}
+
 #[test]
 fn nobody_who_comes_back_founds_a_ring_while_another_answers() {
     // With the first two, lookups through those who die took longer than a member waits before it
