@@ -31,6 +31,8 @@ pub struct Controller {
     batch: Batch,
     /// Losses of packets sent until then belong to a cut that was already made.
     recovering_since: Option<Instant>,
+    /// The same before that cut.
+    recovered_before: Option<Instant>,
     /// The newest packet that was acknowledged.
     newest: u64,
     /// Whether the last batch showed that the window is not used up.
@@ -112,6 +114,7 @@ impl Controller {
             way_back: None,
             batch: Batch::default(),
             recovering_since: None,
+            recovered_before: None,
             newest: 0,
             idle_window: false,
             totals: Totals::default(),
@@ -224,6 +227,26 @@ impl Controller {
         }
     }
 
+    /// A packet that was told as lost has arrived: the path has only reordered it. Call it before
+    /// [`on_ack`](Self::on_ack) for the packet, if that is called. Once all that a cut answered
+    /// have arrived, the default algorithm takes the cut back.
+    pub fn on_spurious_loss(&mut self, now: Instant, sample: &LossSample) {
+        self.totals.lost = self.totals.lost.saturating_sub(sample.bytes);
+        if let Engine::Adaptive(adaptive) = &mut self.engine
+            && adaptive.on_spurious_loss(now, sample.packet)
+        {
+            self.recovering_since = self.recovered_before;
+        }
+    }
+
+    /// The path reorders packets: some arrive by so much later than newer ones
+    /// ([`LossDetection::lateness`](crate::LossDetection::lateness)). That is not taken for a queue.
+    pub fn on_reordering(&mut self, lateness: Duration) {
+        if let Engine::Adaptive(adaptive) = &mut self.engine {
+            adaptive.on_reordering(lateness.min(MAX_RTT));
+        }
+    }
+
     /// A batch of packets was deemed lost (or, with `ecn`, marked), the newest of which was sent at
     /// `sent`.
     ///
@@ -240,6 +263,7 @@ impl Controller {
         if answered && !persistent && !by_flow {
             return;
         }
+        self.recovered_before = self.recovering_since;
         self.recovering_since = self.recovering_since.max(Some(now));
         match &mut self.engine {
             Engine::Adaptive(adaptive) => adaptive.on_congestion(persistent, ecn, self.newest),

@@ -309,6 +309,27 @@ impl Group {
         }
     }
 
+    /// A packet that was told as lost has arrived: [`Controller::on_spurious_loss`].
+    pub fn on_spurious_loss(&mut self, now: Instant, id: GroupFlow, sample: &LossSample) {
+        let Some(flow) = self.flows.get_mut(&id) else {
+            return;
+        };
+        let packet = flow.on_spurious_loss(sample);
+        let kind = flow.kind();
+        if let Some(controller) = self.controller_mut(kind) {
+            controller.on_spurious_loss(now, &LossSample { packet, ..*sample });
+        }
+    }
+
+    /// The path of all flows reorders packets: [`Controller::on_reordering`].
+    pub fn on_reordering(&mut self, id: GroupFlow, lateness: Duration) {
+        if let Some(kind) = self.flows.get(&id).map(Flow::kind)
+            && let Some(controller) = self.controller_mut(kind)
+        {
+            controller.on_reordering(lateness);
+        }
+    }
+
     /// A batch of packets was deemed lost or marked: [`Controller::on_congestion`].
     pub fn on_congestion(
         &mut self,

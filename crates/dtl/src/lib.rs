@@ -11,6 +11,7 @@
 //! | [`limits`] | every bound, with its unit and source |
 //! | `priority`, `config` | [`Priority`], [`Config`]: what is asked for |
 //! | `sample` | [`AckSample`], [`LossSample`]: what the transport saw |
+//! | `detection` | [`LossDetection`]: which packets are lost, also where the path reorders them |
 //! | `delay` | smoothed RTT; the paper's base and queueing delay |
 //! | `controller` | [`Controller`]: one for each path; gathers samples, calls the algorithm, paces |
 //! | `adaptive` | the default algorithm: an adaptive delay target at priority 0, N virtual CUBIC flows above |
@@ -29,8 +30,9 @@
 //! For each path one controller. Each datagram that leaves: [`Controller::on_sent`]. Each
 //! acknowledgement that arrives, in this order: [`Controller::on_ack`] for every packet it names
 //! for the first time, [`Controller::on_ack_batch_end`] once; then, if losses show,
-//! [`Controller::on_loss`] for each lost packet and [`Controller::on_congestion`] once. After each
-//! of these, and after [`Controller::set_priority`], read [`Controller::window`],
+//! [`Controller::on_loss`] for each lost packet and [`Controller::on_congestion`] once. A packet
+//! that was deemed lost and has come after all: [`Controller::on_spurious_loss`]. After each of
+//! these, and after [`Controller::set_priority`], read [`Controller::window`],
 //! [`Controller::pacing_rate`] and [`Controller::burst`] anew, and
 //! call [`Controller::handle_timeout`] when [`Controller::poll_timeout`] has come.
 //! `examples/toy_transport.rs` does so over UDP; the crate's README says which packets count, and
@@ -84,6 +86,7 @@ mod config;
 mod controller;
 mod coupling;
 mod delay;
+mod detection;
 mod group;
 mod paper;
 mod priority;
@@ -95,6 +98,7 @@ mod window;
 pub use config::{Algorithm, Config, Ledbat};
 pub use controller::Controller;
 pub use coupling::{CoupledGroup, Coupling, CouplingIsFull, Look, Standing};
+pub use detection::LossDetection;
 pub use group::{Group, GroupFlow, GroupIsFull};
 pub use priority::{InvalidPriority, Priority};
 pub use report::{LimitedBy, Mode, Report};

@@ -111,6 +111,17 @@ pub const MIN_PACING_GAIN: f64 = 1.0;
 /// charged by lot.
 pub const MAX_LEDGER: usize = 1 << 20;
 
+/// For how long it is remembered how far a path reorders packets.
+///
+/// Source: ours; RACK (RFC 8985 §6.2) keeps it for 16 losses, which are some seconds to minutes.
+/// Past it three newer packets tell a loss again.
+pub const REORDERING_KEPT: Duration = Duration::from_secs(60);
+
+/// Lost packets of which it is remembered whose they were, so that their loss can be undone.
+///
+/// Source: ours; what a window of 6 MB loses at once. Past it the oldest stay lost.
+pub const MAX_UNDONE: usize = 4096;
+
 /// Packet numbers that may be left out between two packets.
 ///
 /// Source: ours; QUIC leaves out one now and then (RFC 9000 §21.4). Past it the packets before

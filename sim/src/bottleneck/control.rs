@@ -38,6 +38,16 @@ impl Clock {
     }
 }
 
+/// How a flow's sender finds out what is lost.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Detection {
+    /// As Linux' TCP: by three newer packets, and by time once the path is known to reorder.
+    Tcp,
+    /// As the QUIC driver's stack, once the path is known to reorder: late, because the control has
+    /// a detection of its own.
+    Quic,
+}
+
 /// What decides when a flow's packets leave. All times are virtual.
 pub trait Control {
     /// Bytes that may be in flight.
@@ -57,6 +67,12 @@ pub trait Control {
     /// Packets are deemed lost, with when they left. With `timeout` nothing has come through for
     /// long.
     fn on_lost(&mut self, now: Duration, lost: &[(u64, Duration)], timeout: bool);
+    /// Packets that were deemed lost have arrived, with when they left.
+    fn on_returned(&mut self, _now: Duration, _packets: &[(u64, Duration)]) {}
+    /// Who finds out what is lost.
+    fn detection(&self) -> Detection {
+        Detection::Tcp
+    }
     /// The controller, if it is ours.
     fn controller(&mut self) -> Option<(&mut Controller, std::time::Instant)> {
         None

@@ -3,10 +3,16 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{Acked, Acknowledging, Clock, Control, PACKET, Series};
+use super::{Acked, Acknowledging, Clock, Control, Detection, PACKET, Series};
 
 /// Packets after which a missing one is lost. Source: RFC 9002 §6.1.1.
 const REORDERING: u64 = 3;
+/// Part of the shortest round trip by which RACK waits longer for each loss that was none, once a
+/// path reorders. Source: RFC 8985 §6.2, Linux' tcp_rack_reo_wnd.
+const RACK_STEP: u32 = 4;
+/// Round trips without an acknowledgement after which QUIC gives a packet up. Source: the driver's
+/// `QUIC_GIVEN_UP`.
+const GIVEN_UP: f32 = 1.5;
 /// Least time before a retransmission. Source: Linux' TCP_RTO_MIN.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -17,8 +23,28 @@ const TOGETHER: Duration = Duration::from_millis(1);
 struct Sent {
     at: Duration,
     delivered: (u64, Duration),
-    /// False once it is acknowledged or lost.
-    in_flight: bool,
+    state: State,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum State {
+    UnderWay,
+    Lost,
+    Acked,
+}
+
+/// What a TCP knows of how far the path reorders.
+#[derive(Copy, Clone, Debug, Default)]
+struct Rack {
+    /// Whether it does, at all.
+    seen: bool,
+    /// By how many steps losses that were none have widened it, and the packet from which on the
+    /// next one does.
+    steps: u32,
+    stepped_at: u64,
+    /// The round trip of the newest packet that came, and the shortest of all.
+    rtt: Duration,
+    shortest: Option<Duration>,
 }
 
 /// What a flow does next.
@@ -91,6 +117,9 @@ pub(super) struct Flow {
     first: u64,
     in_flight: u64,
     largest_acked: Option<u64>,
+    rack: Rack,
+    /// None before this one is under way.
+    undecided: u64,
     acked_bytes: u64,
     acked_at: Duration,
     /// The pacer: bytes that may leave, and since when.
@@ -133,6 +162,8 @@ impl Flow {
             first: 0,
             in_flight: 0,
             largest_acked: None,
+            rack: Rack::default(),
+            undecided: 0,
             acked_bytes: 0,
             acked_at: Duration::ZERO,
             credit: (f64::INFINITY, Duration::ZERO),
@@ -186,7 +217,7 @@ impl Flow {
         self.window.push_back(Sent {
             at: now,
             delivered: (self.acked_bytes, self.acked_at),
-            in_flight: true,
+            state: State::UnderWay,
         });
         self.in_flight += PACKET;
         self.sent += 1;
@@ -211,18 +242,39 @@ impl Flow {
         Next::At(when)
     }
 
-    fn take(&mut self, packet: u64) -> Option<Sent> {
+    fn place(&mut self, packet: u64) -> Option<&mut Sent> {
         let position = usize::try_from(packet.checked_sub(self.first)?).ok()?;
-        let sent = self.window.get_mut(position)?;
-        if !std::mem::replace(&mut sent.in_flight, false) {
-            return None;
-        }
-        self.in_flight -= PACKET;
-        Some(*sent)
+        self.window.get_mut(position)
     }
 
-    fn forget_old(&mut self) {
-        while self.window.front().is_some_and(|sent| !sent.in_flight) {
+    /// Whether a packet has been sent again, or would have been.
+    pub(super) fn is_given_up(&mut self, packet: u64) -> bool {
+        let sent = self.place(packet);
+        sent.is_some_and(|sent| sent.state == State::Lost)
+    }
+
+    fn take(&mut self, packet: u64, state: State) -> Option<Sent> {
+        let sent = self.place(packet)?;
+        if sent.state != State::UnderWay {
+            return None;
+        }
+        sent.state = state;
+        let sent = *sent;
+        self.in_flight -= PACKET;
+        Some(sent)
+    }
+
+    /// What is lost stays known for as long as it may still come.
+    fn forget_old(&mut self, now: Duration) {
+        let kept = self
+            .srtt
+            .map_or(Duration::ZERO, |(smoothed, _)| smoothed * 2);
+        let is_old = |sent: &&Sent| match sent.state {
+            State::UnderWay => false,
+            State::Lost => sent.at + kept < now,
+            State::Acked => true,
+        };
+        while self.window.front().filter(is_old).is_some() {
             self.window.pop_front();
             self.first += 1;
         }
@@ -232,10 +284,20 @@ impl Flow {
         let Some((packets, held)) = self.receiver.under_way.pop_front() else {
             return;
         };
-        let mut acked = Vec::with_capacity(packets.len());
+        let (mut acked, mut returned) = (Vec::with_capacity(packets.len()), Vec::new());
         let clock = self.receiver.clock;
+        let newest_before = self.largest_acked;
         for (packet, arrived) in packets {
-            if let Some(sent) = self.take(packet) {
+            if newest_before.is_some_and(|newest| packet < newest) {
+                self.rack.seen = true;
+            }
+            if let Some(sent) = self.place(packet)
+                && sent.state == State::Lost
+            {
+                sent.state = State::Acked;
+                returned.push((packet, sent.at));
+            }
+            if let Some(sent) = self.take(packet, State::Acked) {
                 self.acked_bytes += PACKET;
                 acked.push(Acked {
                     packet,
@@ -247,9 +309,15 @@ impl Flow {
             }
             self.largest_acked = self.largest_acked.max(Some(packet));
         }
+        self.came_back(now, &returned);
         if let Some(newest) = acked.last() {
             self.acked_at = now;
             let rtt = now - newest.sent;
+            if self.largest_acked == Some(newest.packet) {
+                self.rack.rtt = rtt;
+            }
+            let shortest = self.rack.shortest.map_or(rtt, |shortest| shortest.min(rtt));
+            self.rack.shortest = Some(shortest);
             self.srtt = Some(match self.srtt {
                 Some((smoothed, variation)) => (
                     (smoothed * 7 + rtt) / 8,
@@ -262,27 +330,66 @@ impl Flow {
             let (delivered, in_flight) = (self.acked_bytes, self.in_flight);
             self.control.on_acked(now, &acked, delivered, in_flight);
         }
-        self.forget_old();
+        self.forget_old(now);
         self.detect_losses(now);
+    }
+
+    fn came_back(&mut self, now: Duration, returned: &[(u64, Duration)]) {
+        let Some((newest, _)) = returned.last() else {
+            return;
+        };
+        if *newest >= self.rack.stepped_at {
+            self.rack.stepped_at = self.next_number();
+            self.rack.steps += 1;
+        }
+        self.control.on_returned(now, returned);
+    }
+
+    /// For how long after it left a packet is waited for, if time decides.
+    fn patience(&self) -> Option<Duration> {
+        let smoothed = self.srtt.map_or(Duration::ZERO, |(smoothed, _)| smoothed);
+        // Until then the control's own detection tells a loss at the same moment as a TCP.
+        if !self.rack.seen {
+            return None;
+        }
+        Some(match self.control.detection() {
+            Detection::Quic => smoothed.max(self.rack.rtt).mul_f32(GIVEN_UP),
+            Detection::Tcp => {
+                let step = self.rack.shortest.unwrap_or_default() / RACK_STEP;
+                self.rack.rtt + (step * (self.rack.steps + 1)).min(smoothed)
+            }
+        })
     }
 
     fn detect_losses(&mut self, now: Duration) {
         let Some(largest) = self.largest_acked else {
             return;
         };
+        let patience = self.patience();
         let mut lost = Vec::new();
-        let mut packet = self.first;
-        while packet + REORDERING <= largest {
-            if let Some(sent) = self.take(packet) {
+        self.undecided = self.undecided.max(self.first);
+        while self.undecided < largest {
+            let packet = self.undecided;
+            if let Some(sent) = self.place(packet).copied()
+                && sent.state == State::UnderWay
+            {
+                let too_late = match patience {
+                    Some(patience) => now >= sent.at + patience,
+                    None => packet + REORDERING <= largest,
+                };
+                if !too_late {
+                    break;
+                }
+                self.take(packet, State::Lost);
                 lost.push((packet, sent.at));
             }
-            packet += 1;
+            self.undecided = packet + 1;
         }
         self.report(now, &lost, false);
     }
 
     fn report(&mut self, now: Duration, lost: &[(u64, Duration)], timeout: bool) {
-        self.forget_old();
+        self.forget_old(now);
         if !lost.is_empty() {
             self.lost += lost.len() as u64;
             self.control.on_lost(now, lost, timeout);
@@ -299,19 +406,39 @@ impl Flow {
         base * (1 << self.timeouts.min(6))
     }
 
+    /// When the oldest packet before the newest acknowledged one is given up, if time decides.
+    fn gives_up(&mut self) -> Option<Duration> {
+        let patience = self.patience()?;
+        let waits = self.undecided < self.largest_acked?;
+        let oldest = self.place(self.undecided).filter(|_| waits)?;
+        (oldest.state == State::UnderWay).then(|| oldest.at + patience)
+    }
+
     /// When to look at the timer next, if it has to be set.
     pub(super) fn next_timeout(&mut self) -> Option<Duration> {
-        if self.timer.is_some() || self.in_flight == 0 {
+        if self.in_flight == 0 {
             return None;
         }
-        let when = self.heard + self.timeout();
+        let silence = self.timer.is_none().then(|| self.heard + self.timeout());
+        let when = [silence, self.gives_up()].into_iter().flatten().min()?;
+        if self.timer.is_some_and(|timer| timer <= when) {
+            return None;
+        }
         self.timer = Some(when);
         Some(when)
     }
 
     /// True if something is to be sent because of it.
     pub(super) fn timed_out(&mut self, now: Duration) -> bool {
+        // A later one may have been set before.
+        if self.timer.is_some_and(|timer| timer > now) {
+            return false;
+        }
         self.timer = None;
+        if self.gives_up().is_some_and(|when| when <= now) {
+            self.detect_losses(now);
+            return true;
+        }
         if self.in_flight == 0 || now < self.heard + self.timeout() {
             return false;
         }
@@ -323,7 +450,7 @@ impl Flow {
             return true;
         }
         let lost: Vec<_> = (self.first..self.next_number())
-            .filter_map(|packet| self.take(packet).map(|sent| (packet, sent.at)))
+            .filter_map(|packet| self.take(packet, State::Lost).map(|sent| (packet, sent.at)))
             .collect();
         self.report(now, &lost, true);
         true

@@ -18,7 +18,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use ringway_dtl::Controller;
 
-pub use self::control::{Acked, Acknowledging, Clock, Control};
+pub use self::control::{Acked, Acknowledging, Clock, Control, Detection};
 use self::events::{Event, Events};
 use self::flow::{Flow, Supply};
 use self::path::Medium;
@@ -245,6 +245,7 @@ impl Bottleneck {
             Event::AckArrived { flow } => {
                 self.flows[flow].take_acknowledgement(self.now);
                 self.send(flow);
+                self.set_timer(flow);
             }
             Event::Paced { flow } => {
                 let of_flow = &mut self.flows[flow];
@@ -315,7 +316,9 @@ impl Bottleneck {
         let late = self.path.reordering > 0.0 && self.rng.random_bool(self.path.reordering);
         let of_flow = &mut self.flows[flow];
         arrival += of_flow.detour;
-        if late {
+        if !self.path.scatter.is_zero() {
+            arrival += self.path.scatter.mul_f64(self.rng.random::<f64>());
+        } else if late {
             arrival += self.path.packet_time() * 5;
         } else {
             arrival = arrival.max(of_flow.last_arrival);
@@ -327,7 +330,10 @@ impl Bottleneck {
     fn arrived(&mut self, flow: usize, packet: u64) {
         let now = self.now;
         let of_flow = &mut self.flows[flow];
-        of_flow.delivered.add(now, PACKET);
+        // What was sent again in the meantime is worth nothing now.
+        if !of_flow.is_given_up(packet) {
+            of_flow.delivered.add(now, PACKET);
+        }
         let receiver = &mut of_flow.receiver;
         // RFC 5681 §4.2, RFC 9000 §13.2.1: a gap is told at once.
         let in_order = packet == receiver.next;

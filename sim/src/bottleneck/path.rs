@@ -26,6 +26,9 @@ pub struct Path {
     pub loss: f64,
     /// Probability that a packet takes so long that the next ones overtake it.
     pub reordering: f64,
+    /// Each packet takes up to so much longer behind the queue, whatever those before it took: a
+    /// bundle of links, or balancing by packet.
+    pub scatter: Duration,
     /// The queue that acknowledgements pass, together with what flows the other way. Without one
     /// they never wait.
     pub back: Option<Back>,
@@ -92,6 +95,7 @@ impl Path {
             ack_jitter: Jitter::Still,
             loss: 0.0,
             reordering: 0.0,
+            scatter: Duration::ZERO,
             back: None,
         }
     }

@@ -28,6 +28,18 @@ impl Series {
         steps.take(to.saturating_sub(from)).sum()
     }
 
+    /// When so many bytes had come, to a step of 50 ms.
+    #[must_use]
+    pub fn came(&self, bytes: u64) -> Option<Duration> {
+        let mut sum = 0;
+        let full = self.steps.iter().position(|step| {
+            sum += step;
+            sum >= bytes
+        });
+        let steps = u32::try_from(full?.saturating_add(1)).ok()?;
+        Some(STEP * steps)
+    }
+
     /// The first time after `from` until which bytes have come at `rate` or faster for `span`.
     #[must_use]
     pub fn reaches(&self, rate: f64, from: Duration, span: Duration) -> Option<Duration> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{HyStart, INITIAL, is_used};
+use super::{HyStart, INITIAL, Undo, is_used};
 use crate::bottleneck::{Acked, Control, PACKET};
 
 const C: f64 = 0.4;
@@ -21,6 +21,7 @@ pub struct Cubic {
     hystart: HyStart,
     next: u64,
     recovered_at: u64,
+    undo: Undo,
 }
 
 impl Default for Cubic {
@@ -35,6 +36,7 @@ impl Default for Cubic {
             hystart: HyStart::default(),
             next: 0,
             recovered_at: 0,
+            undo: Undo::default(),
         }
     }
 }
@@ -102,9 +104,11 @@ impl Control for Cubic {
 
     fn on_lost(&mut self, _now: Duration, lost: &[(u64, Duration)], timeout: bool) {
         let newest = lost.iter().map(|(packet, _)| *packet).max().unwrap_or(0);
+        self.undo.lost(lost.len());
         if newest < self.recovered_at && !timeout {
             return;
         }
+        self.undo = Undo::of(self.window, self.threshold, lost.len());
         self.recovered_at = self.next;
         self.epoch = None;
         self.most = if self.window < self.most {
@@ -114,5 +118,13 @@ impl Control for Cubic {
         };
         self.threshold = (self.window * BETA).floor().max(2.0);
         self.window = if timeout { 1.0 } else { self.threshold };
+    }
+
+    fn on_returned(&mut self, _now: Duration, packets: &[(u64, Duration)]) {
+        if self.undo.returned(packets.len()) {
+            self.window = self.window.max(self.undo.window);
+            self.threshold = self.undo.threshold;
+            self.recovered_at = 0;
+        }
     }
 }

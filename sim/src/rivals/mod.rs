@@ -45,6 +45,36 @@ fn is_used(window: f64, in_flight: u64) -> bool {
     in_flight as f64 + 2.0 * packet >= window * packet / 2.0
 }
 
+/// What a TCP had before its last cut, which it takes back once all that it answered has arrived.
+/// Source: Linux' tcp_undo_cwnd_reduction.
+#[derive(Copy, Clone, Debug, Default)]
+struct Undo {
+    window: f64,
+    threshold: f64,
+    lost: usize,
+}
+
+impl Undo {
+    fn of(window: f64, threshold: f64, lost: usize) -> Undo {
+        Undo {
+            window,
+            threshold,
+            lost,
+        }
+    }
+
+    fn lost(&mut self, packets: usize) {
+        self.lost = self.lost.saturating_add(packets);
+    }
+
+    /// So many of them have arrived: whether that is all.
+    fn returned(&mut self, packets: usize) -> bool {
+        let some = self.lost > 0;
+        self.lost = self.lost.saturating_sub(packets);
+        some && self.lost == 0
+    }
+}
+
 /// Leaves slow start before the queue is full. Source: Ha and Rhee, *Taming the elephants*
 /// (HyStart), as Linux has it: the delay of a round's first packets against the shortest ever.
 #[derive(Clone, Debug, Default)]

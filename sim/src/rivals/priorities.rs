@@ -2,15 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use ringway_dtl::{AckSample, Config, Controller, InvalidPriority, LossSample, Priority};
+use ringway_dtl::{
+    AckSample, Config, Controller, InvalidPriority, LossDetection, LossSample, Priority,
+};
 
 use super::{LEAST_WINDOW, saved_up};
-use crate::bottleneck::{Acked, Control, PACKET};
+use crate::bottleneck::{Acked, Control, Detection, PACKET};
 
 /// One flow of ours.
 #[derive(Debug)]
 pub struct Priorities {
     controller: Controller,
+    losses: LossDetection,
+    /// The newest packet that was acknowledged, and its round trip.
+    newest: Option<(u64, Duration)>,
     /// The simulation's zero.
     epoch: Instant,
     /// How often the receiver's clock is told at most, and when it was; with every acknowledgement
@@ -55,15 +60,28 @@ impl Priorities {
         let controller = Controller::new(epoch, config, priority);
         Priorities {
             controller,
+            losses: LossDetection::default(),
+            newest: None,
             epoch,
             told: None,
+        }
+    }
+
+    fn answer(&mut self, at: Instant, lost: &[LossSample], timeout: bool) {
+        for sample in lost {
+            self.controller.on_loss(at, sample);
+        }
+        let newest = lost.iter().map(|sample| sample.sent).max();
+        if let Some(sent) = newest.or(timeout.then_some(at)) {
+            self.controller.on_congestion(at, timeout, false, sent);
         }
     }
 }
 
 impl Control for Priorities {
     fn window(&self) -> u64 {
-        self.controller.window().max(LEAST_WINDOW * PACKET)
+        let least = self.controller.window().max(LEAST_WINDOW * PACKET);
+        least + self.losses.missing_bytes()
     }
 
     fn pacing_rate(&self) -> Option<u64> {
@@ -76,19 +94,30 @@ impl Control for Priorities {
     }
 
     fn on_sent(&mut self, now: Duration, packet: u64) {
+        self.losses.on_sent(self.epoch + now, packet, PACKET);
         self.controller.on_sent(self.epoch + now, packet, PACKET);
     }
 
     fn on_acked(&mut self, now: Duration, acked: &[Acked], _delivered: u64, in_flight: u64) {
         let at = self.epoch + now;
-        // As the driver: the newest packet's round trip stands for all of them.
-        let newest = acked.last().map_or(now, |ack| ack.sent);
+        // As the driver: the newest packet's round trip stands for all of them, and that of the
+        // newest before where all of them are late.
+        let Some(last) = acked.iter().max_by_key(|ack| ack.packet) else {
+            return;
+        };
+        let known = self.newest.filter(|(packet, _)| *packet > last.packet);
+        let (newest, rtt) = known.unwrap_or((last.packet, now - last.sent));
+        self.newest = Some((newest, rtt));
         for ack in acked {
+            let spurious = self.losses.on_acked(at, ack.packet, self.epoch + ack.sent);
+            if let Some(spurious) = spurious {
+                self.controller.on_spurious_loss(at, &spurious);
+            }
             let sample = AckSample {
                 packet: ack.packet,
                 bytes: PACKET,
                 sent: self.epoch + ack.sent,
-                rtt: now - newest,
+                rtt,
                 rtt_error: Duration::ZERO,
                 receive_delay: ack.held,
                 one_way_delay: ack.one_way.filter(|_| self.told.is_none()),
@@ -97,30 +126,45 @@ impl Control for Priorities {
             };
             self.controller.on_ack(at, &sample);
         }
+        self.controller.on_reordering(self.losses.lateness());
+        let in_flight = in_flight.saturating_sub(self.losses.missing_bytes());
         self.controller.on_ack_batch_end(at, in_flight);
+        let lost = self.losses.on_ack_batch_end(at);
+        self.answer(at, &lost, false);
         let one_way = acked.last().and_then(|ack| ack.one_way);
         if let (Some((every, told)), Some(one_way)) = (&mut self.told, one_way)
             && told.is_none_or(|told| now >= told + *every)
         {
             *told = Some(now);
-            self.controller.on_one_way_delay(at, now - newest, one_way);
+            self.controller.on_one_way_delay(at, rtt, one_way);
         }
     }
 
     fn on_lost(&mut self, now: Duration, lost: &[(u64, Duration)], timeout: bool) {
-        let at = self.epoch + now;
+        let mut new = Vec::new();
         for (packet, sent) in lost {
-            let sample = LossSample {
-                packet: *packet,
-                bytes: PACKET,
-                sent: self.epoch + *sent,
-            };
-            self.controller.on_loss(at, &sample);
+            if self.losses.on_given_up(*packet) {
+                new.push(LossSample {
+                    packet: *packet,
+                    bytes: PACKET,
+                    sent: self.epoch + *sent,
+                });
+            }
         }
-        if let Some(newest) = lost.iter().map(|(_, sent)| *sent).max() {
-            self.controller
-                .on_congestion(at, timeout, false, self.epoch + newest);
+        self.answer(self.epoch + now, &new, timeout);
+    }
+
+    fn on_returned(&mut self, now: Duration, packets: &[(u64, Duration)]) {
+        let at = self.epoch + now;
+        for (packet, sent) in packets {
+            if let Some(spurious) = self.losses.on_acked(at, *packet, self.epoch + *sent) {
+                self.controller.on_spurious_loss(at, &spurious);
+            }
         }
+    }
+
+    fn detection(&self) -> Detection {
+        Detection::Quic
     }
 
     fn controller(&mut self) -> Option<(&mut Controller, Instant)> {

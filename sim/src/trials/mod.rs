@@ -10,6 +10,7 @@ mod conditions;
 mod measure;
 mod peers;
 mod raises;
+mod scatter;
 mod setting;
 mod worth;
 
@@ -84,7 +85,13 @@ pub struct Trial {
 /// All of them.
 #[must_use]
 pub fn trials() -> Vec<Trial> {
-    [conditions::TRIALS, changes::TRIALS, raises::TRIALS].concat()
+    [
+        conditions::TRIALS,
+        changes::TRIALS,
+        raises::TRIALS,
+        scatter::TRIALS,
+    ]
+    .concat()
 }
 
 /// The trial of that name.

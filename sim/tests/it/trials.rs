@@ -176,14 +176,32 @@ fn loss_of_a_hundredth() {
 
 #[test]
 fn reordering() {
-    plays(
-        "reordering",
-        &[
-            ("back after CUBIC, s", 2.1),
-            ("back after Reno, s", 5.7),
-            ("back after BBR, s", 5.0),
-        ],
-    );
+    plays("reordering", &[("back after Reno, s", 2.2), ("Jain", 0.98)]);
+}
+
+#[test]
+fn packets_that_keep_their_order() {
+    plays("scatter-0ms", &[]);
+}
+
+#[test]
+fn packets_scattered_over_a_millisecond() {
+    plays("scatter-1ms", &[]);
+}
+
+#[test]
+fn packets_scattered_over_three_milliseconds() {
+    plays("scatter-3ms", &[]);
+}
+
+#[test]
+fn packets_scattered_over_five_milliseconds() {
+    plays("scatter-5ms", &[]);
+}
+
+#[test]
+fn packets_scattered_over_half_of_a_round_trip() {
+    plays("scatter-20ms", &[]);
 }
 
 #[test]

@@ -25,6 +25,7 @@ pub struct Line {
     pub(super) loss: f64,
     pub(super) late: f64,
     pub(super) lateness: Duration,
+    pub(super) scatter: Duration,
     pub(super) rate: Option<u64>,
     pub(super) queue: usize,
 }
@@ -39,6 +40,7 @@ impl Line {
             loss: 0.0,
             late: 0.0,
             lateness: Duration::ZERO,
+            scatter: Duration::ZERO,
             rate: None,
             queue: QUEUE,
         }
@@ -67,6 +69,14 @@ impl Line {
         self
     }
 
+    /// Each packet takes up to so many milliseconds longer, whatever those before it took, as on a
+    /// bundle of links that are shared out by packet.
+    #[must_use]
+    pub fn scatter_ms(mut self, most: u64) -> Line {
+        self.scatter = Duration::from_millis(most);
+        self
+    }
+
     /// So many bits pass in a second; what comes faster waits, and is dropped when `queue` bytes
     /// wait.
     #[must_use]
@@ -85,7 +95,8 @@ impl Line {
     }
 
     fn is_perfect(&self) -> bool {
-        self.delay.is_zero() && self.loss <= 0.0 && self.late <= 0.0 && self.rate.is_none()
+        let keeps_order = self.late <= 0.0 && self.scatter.is_zero();
+        self.delay.is_zero() && self.loss <= 0.0 && keeps_order && self.rate.is_none()
     }
 }
 

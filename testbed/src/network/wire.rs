@@ -186,7 +186,9 @@ impl Way {
         // In order, also when the delay has just become shorter.
         let due = sent + line.delay;
         let mut due = self.last.map_or(due, |last| due.max(last));
-        if line.late > 0.0 && self.chance() < line.late {
+        if !line.scatter.is_zero() {
+            due = sent + line.delay + line.scatter.mul_f64(self.chance());
+        } else if line.late > 0.0 && self.chance() < line.late {
             due += line.lateness;
         } else {
             self.last = Some(due);

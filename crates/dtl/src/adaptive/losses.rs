@@ -28,6 +28,13 @@ const ROOM_WEIGHT: f64 = 0.25;
 /// sake of the one before never sees it.
 const ROOM_KEPT: Duration = Duration::from_secs(600);
 
+/// What losses have taught of the queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blame {
+    rank: f64,
+    room: Option<(f64, Instant)>,
+}
+
 /// The delays of late, and where among them losses were seen.
 #[derive(Clone, Debug)]
 pub(super) struct Losses {
@@ -77,6 +84,25 @@ impl Losses {
     /// A datagram was lost.
     pub(super) fn one_lost(&mut self) {
         self.counted.1 += 1.0;
+    }
+
+    /// One that was told as lost was not.
+    pub(super) fn one_came(&mut self) {
+        self.counted.1 = (self.counted.1 - 1.0).max(0.0);
+    }
+
+    /// What is known now, to be known again if the next loss is none.
+    pub(super) fn blame(&self) -> Blame {
+        Blame {
+            rank: self.rank,
+            room: self.room,
+        }
+    }
+
+    /// See [`Losses::blame`].
+    pub(super) fn blames_again(&mut self, before: Blame) {
+        self.rank = before.rank;
+        self.room = before.room;
     }
 
     /// Some were lost, about when the newest one came through: whether a queue is to blame. Any

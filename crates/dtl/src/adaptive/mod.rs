@@ -97,6 +97,8 @@ pub(crate) struct Adaptive {
     largest_ever: f64,
     /// What the flows knew of the path's delay.
     base: Base,
+    /// By how much packets are late at most because the path reorders them.
+    reordering: Duration,
 }
 
 impl Adaptive {
@@ -135,6 +137,7 @@ impl Adaptive {
             largest: 0.0,
             largest_ever: 0.0,
             base,
+            reordering: Duration::ZERO,
         }
     }
 
@@ -181,6 +184,20 @@ impl Adaptive {
     pub(crate) fn on_arrived(&mut self, now: Instant, packet: u64) {
         if let Rule::Flows(flows) = &mut self.rule {
             flows.on_arrived(now, packet, self.smoothed.as_secs_f64());
+        }
+    }
+
+    /// The path reorders packets, by so much at most.
+    pub(crate) fn on_reordering(&mut self, reordering: Duration) {
+        self.reordering = reordering;
+        self.tell_reordering();
+    }
+
+    fn tell_reordering(&mut self) {
+        let scatter = self.reordering.as_secs_f64();
+        match &mut self.rule {
+            Rule::Scavenger(scavenger) => scavenger.reorders(scatter),
+            Rule::Flows(flows) => flows.reorders(scatter),
         }
     }
 
@@ -291,8 +308,20 @@ impl Adaptive {
                     self.was_cut(LimitedBy::Loss, before);
                 }
             }
-            Rule::Scavenger(scavenger) => scavenger.on_lost(),
+            Rule::Scavenger(scavenger) => scavenger.on_lost(packet),
         }
+    }
+
+    /// A packet that was told as lost has arrived: true if a cut is taken back by it.
+    pub(crate) fn on_spurious_loss(&mut self, now: Instant, packet: u64) -> bool {
+        let undone = match &mut self.rule {
+            Rule::Flows(flows) => flows.on_spurious_loss(now, packet, self.smoothed.as_secs_f64()),
+            Rule::Scavenger(scavenger) => scavenger.on_spurious_loss(packet),
+        };
+        if undone {
+            self.cut = None;
+        }
+        undone
     }
 
     /// Losses or marks, at priority 0 at most once in a round trip; `persistent` when nothing came
@@ -302,7 +331,7 @@ impl Adaptive {
         let before = self.window();
         let cut = match &mut self.rule {
             Rule::Scavenger(scavenger) => {
-                scavenger.on_loss(self.smoothed.as_secs_f64(), persistent, mark);
+                scavenger.on_loss(self.smoothed.as_secs_f64(), persistent, mark, self.next);
                 true
             }
             Rule::Flows(flows) if persistent => {
@@ -350,6 +379,7 @@ impl Adaptive {
                     Flows::probing(now, flows, &before)
                 };
                 self.rule = Rule::Flows(Box::new(flows));
+                self.tell_reordering();
             }
             (Rule::Flows(flows), true) => {
                 let window = flows.window().max(LEAST_WINDOW) * self.datagram;
@@ -368,6 +398,7 @@ impl Adaptive {
                 self.rule = Rule::Scavenger(Box::new(scavenger));
                 // What is sent from now on tells what the path is like without N flows.
                 self.round_end = self.next;
+                self.tell_reordering();
             }
         }
     }

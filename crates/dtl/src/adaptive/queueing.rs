@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 /// Datagrams that end slow start, if all of them found a queue.
 const FEW: usize = 4;
+/// The same at most, where the path reorders packets.
+const MOST: usize = 64;
 /// Rounds of so many datagrams show how much delays tremble; this many rounds and datagrams
 /// together.
 const BROAD: f64 = 4.0;
@@ -22,6 +24,10 @@ pub(super) struct Round {
     /// The last datagrams' delays, those of older rounds, too; newest first.
     last: VecDeque<f64>,
     several: Several,
+    /// By how much each packet may be late by chance, and how many more datagrams have to show a
+    /// queue for that.
+    scatter: f64,
+    more: usize,
 }
 
 /// Rounds in a row, until there are enough of them.
@@ -46,6 +52,8 @@ pub(super) struct Look {
     pub(super) rtt: f64,
     /// The shortest round trip.
     pub(super) least_rtt: f64,
+    /// How many datagrams, if the path reorders them.
+    scattered: Option<f64>,
 }
 
 impl Round {
@@ -62,16 +70,30 @@ impl Round {
         };
         self.least = Some(self.least.map_or(waited, |least| least.min(waited)));
         self.longest = self.longest.max(waited);
-        for _ in 0..FEW.min(datagrams as usize) {
+        let few = self.few();
+        for _ in 0..few.min(datagrams as usize) {
             self.last.push_front(waited);
         }
-        self.last.truncate(FEW);
+        self.last.truncate(few);
     }
 
     /// The least delay of the last few datagrams, if there were so many.
     pub(super) fn least_of_few(&self) -> Option<f64> {
         let least = self.last.iter().copied().fold(f64::INFINITY, f64::min);
-        (self.last.len() == FEW).then_some(least)
+        (self.last.len() == self.few()).then_some(least)
+    }
+
+    /// The path reorders packets: each may be late by so much, and one of `target` is to show.
+    pub(super) fn scatter(&mut self, scatter: f64, target: f64) {
+        self.scatter = scatter;
+        self.more = (FEW as f64 * 4.0 * scatter / target.max(1e-6)) as usize;
+        self.more = self.more.min(MOST - FEW);
+    }
+
+    /// So many packets all of which are late by chance are as improbable as few where each is by
+    /// little.
+    fn few(&self) -> usize {
+        FEW + self.more
     }
 
     /// Ends the round; nothing if it brought nothing.
@@ -93,6 +115,7 @@ impl Round {
             longest: std::mem::take(&mut self.longest),
             rtt: rtt / datagrams,
             least_rtt: self.least_rtt,
+            scattered: (self.scatter > 0.0).then_some(datagrams),
         })
     }
 }
@@ -116,7 +139,14 @@ impl Look {
     /// decides.
     pub(super) fn queueing(&self, noise: f64, target: f64) -> f64 {
         let most = (1.5 - 4.0 * noise / target).max(0.5) * target;
-        (self.mean - noise).clamp(self.least.min(self.mean), self.least + most)
+        // Where packets are reordered, each is late by chance, up to twice the noise. So is the
+        // least of them; their mean is off almost never by more than two standard errors.
+        let (error, chance) = self.scattered.map_or((0.0, 0.0), |datagrams| {
+            let all = 2.0 * noise;
+            (all / (3.0 * datagrams).sqrt(), all / (datagrams + 1.0))
+        });
+        let least = (self.least - chance).max(self.least.min(0.0));
+        (self.mean - noise - error).clamp(least.min(self.mean), self.least + most)
     }
 }
 

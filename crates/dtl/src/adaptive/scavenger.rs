@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::BEST_RATE_KEPT;
 use super::base::Base;
 use super::contest::{Contest, Step};
-use super::losses::Losses;
+use super::losses::{Blame, Losses};
 use super::queueing::{Look, Round};
 use super::target::Target;
 
@@ -101,14 +101,20 @@ pub(super) struct Scavenger {
     window: f64,
     datagram: f64,
     slow_start: bool,
+    /// The window with which a queue ended slow start, and how long packets waited at least then,
+    /// until the next look at the queue.
+    started: Option<(f64, f64)>,
     pub(super) base: Base,
     round: Round,
     above: u32,
     empty: u32,
     contest: Contest,
     losses: Losses,
+    answers: Answers,
     /// When the last acknowledgement came.
     heard: Instant,
+    /// By how much packets may be late because the path reorders them.
+    scatter: f64,
     /// Queueing delay of late.
     recent: f64,
     /// The last round's mean round trip.
@@ -128,6 +134,30 @@ pub(super) struct Scavenger {
     drain_pause: f64,
     /// Spreads the drains of flows that began together.
     spread: u64,
+}
+
+/// What a cut took away, until it is known whether it was right.
+#[derive(Clone, Debug)]
+struct Answered {
+    window: f64,
+    share: f64,
+    empty: u32,
+    slow_start: bool,
+    lost_early: Option<Instant>,
+    blame: Blame,
+    back_to: Option<f64>,
+}
+
+/// The packets that the last cut answers.
+#[derive(Clone, Debug, Default)]
+struct Answers {
+    from: u64,
+    until: u64,
+    /// Those that have not arrived, and those that the next cut will answer.
+    lost: u32,
+    next: u32,
+    /// What can be taken back.
+    before: Option<Answered>,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -159,13 +189,16 @@ impl Scavenger {
             window,
             datagram,
             slow_start,
+            started: None,
             base,
             round: Round::default(),
             above: 0,
             empty: 0,
             contest: Contest::default(),
             losses: Losses::default(),
+            answers: Answers::default(),
             heard: now,
+            scatter: 0.0,
             recent: 0.0,
             rtt: None,
             lost_early: None,
@@ -319,8 +352,10 @@ impl Scavenger {
             let least = self.round.least_of_few().unwrap_or(0.0);
             if least > self.target() / 2.0 {
                 self.slow_start = false;
+                self.started = Some((self.window, least));
                 self.window *= 0.5;
                 self.share = self.window;
+                self.answers.before = None;
                 self.begin_drain(now, sample.rtt);
                 return Some(Verdict::Yields);
             }
@@ -329,6 +364,19 @@ impl Scavenger {
             }
         }
         None
+    }
+
+    /// The path reorders packets: some are late by so much.
+    pub(super) fn reorders(&mut self, scatter: f64) {
+        self.scatter = scatter;
+        self.round.scatter(scatter, self.path_target().of_path());
+        // What ended slow start was no queue, as it turns out.
+        if let Some((window, _)) = self.started.take_if(|(_, waited)| *waited < scatter) {
+            self.slow_start = true;
+            self.window = self.window.max(window);
+            self.share = 0.0;
+            self.drain = None;
+        }
     }
 
     /// The best rate that the path has given, in bytes a second.
@@ -378,9 +426,11 @@ impl Scavenger {
     }
 
     fn judge(&mut self, now: Instant, look: &Look, rate: f64, may_grow: bool) -> Option<Verdict> {
+        self.started = None;
         let target = self.own_target(now);
         let queueing = look.queueing(self.noise(), target);
-        let foreign = look.longest - 2.0 * self.noise() > self.foreign();
+        let chance = (2.0 * self.noise()).max(self.scatter);
+        let foreign = look.longest - chance > self.foreign();
         self.contest.looks(now, look.rtt, foreign);
         self.learn_share(now, look, queueing, rate * (look.rtt - queueing));
         if queueing > target {
@@ -419,6 +469,7 @@ impl Scavenger {
     /// The queue is longer than it should be.
     fn retreat(&mut self, now: Instant, look: &Look, queueing: f64) -> Verdict {
         self.empty = 0;
+        self.answers.before = None;
         self.contest.queued(now);
         self.above += 1;
         let contested = self.contest.is_on(now);
@@ -530,13 +581,69 @@ impl Scavenger {
     }
 
     /// A datagram was lost.
-    pub(super) fn on_lost(&mut self) {
+    pub(super) fn on_lost(&mut self, packet: u64) {
         self.losses.one_lost();
+        let answers = &mut self.answers;
+        if packet >= answers.until {
+            answers.next = answers.next.saturating_add(1);
+        } else if packet >= answers.from {
+            answers.lost = answers.lost.saturating_add(1);
+        }
+    }
+
+    /// A datagram that was told as lost has arrived: true if it was the last that a cut answered,
+    /// which is taken back.
+    pub(super) fn on_spurious_loss(&mut self, packet: u64) -> bool {
+        self.losses.one_came();
+        let answers = &mut self.answers;
+        if !(answers.from..answers.until).contains(&packet) {
+            return false;
+        }
+        answers.lost = answers.lost.saturating_sub(1);
+        if answers.lost > 0 {
+            return false;
+        }
+        let Some(before) = answers.before.take() else {
+            return false;
+        };
+        answers.until = answers.from;
+        self.window = self.window.max(before.window);
+        self.share = self.share.max(before.share);
+        self.empty = self.empty.max(before.empty);
+        self.slow_start = before.slow_start;
+        self.lost_early = before.lost_early;
+        self.losses.blames_again(before.blame);
+        if let (Some(drain), Some(back_to)) = (&mut self.drain, before.back_to) {
+            drain.back_to = drain.back_to.max(back_to);
+        }
+        true
+    }
+
+    /// A cut follows that answers what was lost since the last one.
+    fn answer(&mut self, next: u64, may_be_undone: bool) {
+        let before = may_be_undone.then(|| Answered {
+            window: self.window,
+            share: self.share,
+            empty: self.empty,
+            slow_start: self.slow_start,
+            lost_early: self.lost_early,
+            blame: self.losses.blame(),
+            back_to: self.drain.map(|drain| drain.back_to),
+        });
+        self.answers = Answers {
+            from: self.answers.until,
+            until: next,
+            lost: self.answers.next,
+            next: 0,
+            before,
+        };
     }
 
     /// Packets were lost, or marked: at most once in a round trip. A mark is always the work of a
-    /// queue.
-    pub(super) fn on_loss(&mut self, rtt: f64, persistent: bool, mark: bool) {
+    /// queue. `next` is the number of the next packet.
+    pub(super) fn on_loss(&mut self, rtt: f64, persistent: bool, mark: bool, next: u64) {
+        self.answer(next, !(persistent || mark));
+        self.started = None;
         self.slow_start = false;
         let queue = self.noise() + QUEUED * self.target();
         let full = mark || self.losses.lost(self.heard, queue);

@@ -105,6 +105,13 @@ impl Flow {
         self.numbers.of(sample.packet)
     }
 
+    /// The group's number of the packet.
+    pub(super) fn on_spurious_loss(&mut self, sample: &LossSample) -> u64 {
+        self.lost = self.lost.saturating_sub(sample.bytes);
+        self.served += sample.bytes as f64 / self.weight();
+        self.numbers.of(sample.packet)
+    }
+
     /// True if the flow uses its `window`. As in
     /// [`Controller::on_ack_batch_end`](crate::Controller::on_ack_batch_end), half of it will do.
     pub(super) fn on_batch_end(&mut self, now: Instant, in_flight: u64, window: u64) -> bool {

@@ -11,6 +11,7 @@ mod flows;
 mod group;
 mod link;
 mod reasons;
+mod reordering;
 mod robustness;
 mod scavenger;
 mod scheduler;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use noq::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use noq_proto::RttEstimator;
-use ringway_dtl::{AckSample, Config, Look, LossSample, Priority, Report};
+use ringway_dtl::{AckSample, Config, Look, LossDetection, LossSample, Priority, Report};
 
 use super::clock::nanos;
 use super::group::{Core, SharedGroup};
@@ -223,6 +223,10 @@ impl PriorityFactory {
             acks: Vec::new(),
             look: None,
             losses: Vec::new(),
+            detection: LossDetection::default(),
+            lateness: Duration::ZERO,
+            returned: false,
+            keyed: None,
             sent: SendTimes::default(),
             rtt: None,
             newest: None,
@@ -259,8 +263,17 @@ struct PriorityController {
     acks: Vec<AckSample>,
     /// What those say of the path that were handed to the core since the last end of a batch.
     look: Option<Look>,
-    /// Packets and sizes lost since the last report.
+    /// Packets and sizes that QUIC has given up since the last report, and that were not known to
+    /// be lost.
     losses: Vec<(u64, u64)>,
+    /// What is lost, long before QUIC gives it up.
+    detection: LossDetection,
+    /// By how much the path was known to reorder at the last acknowledgement.
+    lateness: Duration,
+    /// Whether all that QUIC has given up of late has arrived.
+    returned: bool,
+    /// When the first packet was acknowledged of those whose numbers began last.
+    keyed: Option<Instant>,
     sent: SendTimes,
     /// The last round-trip time that a newest packet showed, and when the newest of all was sent.
     rtt: Option<Duration>,
@@ -291,6 +304,12 @@ impl PriorityController {
         if let Some(OneWay { at, rtt, delay }) = self.control.take_one_way() {
             self.inner.on_one_way_delay(at, rtt, delay);
         }
+        if std::mem::take(&mut self.returned) {
+            for sample in self.detection.on_returned(now) {
+                self.inner.on_spurious_loss(now, &sample);
+            }
+            self.refresh(now);
+        }
         // QUIC has no timer for controllers: packets and acknowledgements are the clock.
         if self.due.is_some_and(|due| due <= now) {
             self.inner.handle_timeout(now);
@@ -300,7 +319,9 @@ impl PriorityController {
 
     fn refresh(&mut self, now: Instant) {
         let least = CONTROLLER_WINDOW_DATAGRAMS.saturating_mul(self.datagram);
-        self.window = self.inner.window().max(least);
+        // QUIC takes for under way what it has not given up.
+        let missing = self.detection.missing_bytes();
+        self.window = self.inner.window().max(least).saturating_add(missing);
         self.rate = self
             .inner
             .pacing_rate()
@@ -344,6 +365,10 @@ impl PriorityController {
 
     /// Keeps an acknowledged packet until its batch ends.
     fn acked(&mut self, now: Instant, sent: Instant, bytes: u64, pn: u64, app_limited: bool) {
+        self.keyed.get_or_insert(now);
+        if let Some(spurious) = self.detection.on_acked(now, pn, sent) {
+            self.inner.on_spurious_loss(now, &spurious);
+        }
         if self.acks.len() >= CONTROLLER_BATCH {
             self.flush_acks(now);
         }
@@ -396,6 +421,28 @@ impl PriorityController {
         self.acks.clear();
     }
 
+    /// Answers what an acknowledgement has shown to be lost.
+    fn detect_losses(&mut self, now: Instant) {
+        let mut lost = self.detection.on_ack_batch_end(now);
+        lost.retain(|sample| self.is_answered(sample.sent));
+        for sample in &lost {
+            self.inner.on_loss(now, sample);
+        }
+        if let Some(newest) = lost.last() {
+            self.inner.on_congestion(now, false, false, newest.sent);
+        }
+        let lateness = self.detection.lateness();
+        if std::mem::replace(&mut self.lateness, lateness) != lateness {
+            self.inner.on_reordering(lateness);
+        }
+    }
+
+    /// Whether a loss of what was sent then says something of the path. The peer drops what
+    /// overtakes the packets that bring it the keys: RFC 9002 §7.5.
+    fn is_answered(&self, sent: Instant) -> bool {
+        self.keyed.is_some_and(|keyed| sent >= keyed)
+    }
+
     fn flush_losses(&mut self, now: Instant, fallback: Instant) {
         for (packet, bytes) in self.losses.drain(..) {
             let sample = LossSample {
@@ -413,6 +460,13 @@ impl Controller for PriorityController {
         self.begin(now);
         self.control.leaves(now);
         self.sent.record(now, pn);
+        if pn == 0 {
+            self.keyed = None;
+        }
+        // QUIC tells of no loss of a probe for larger packets.
+        if u64::from(bytes) <= self.datagram {
+            self.detection.on_sent(now, pn, bytes.into());
+        }
         self.inner.on_sent(now, pn, bytes.into());
         self.last_sent = Some(now);
         self.pacing = self.rate;
@@ -444,8 +498,10 @@ impl Controller for PriorityController {
     ) {
         self.begin(now);
         self.flush_acks(now);
+        let in_flight = in_flight.saturating_sub(self.detection.missing_bytes());
         self.inner
             .on_ack_batch_end(now, in_flight, self.look.take());
+        self.detect_losses(now);
         self.refresh(now);
         self.after_pause(now);
         self.control.keep(now, self.rtt, self.inner.report());
@@ -453,7 +509,10 @@ impl Controller for PriorityController {
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
         // QUIC tells of lost acknowledgements, too, which it did not tell of when they left.
-        if lost_bytes == 0 {
+        if lost_bytes == 0 || !self.detection.on_given_up(pn) {
+            return;
+        }
+        if self.sent.of(pn).is_some_and(|sent| !self.is_answered(sent)) {
             return;
         }
         if self.losses.len() >= CONTROLLER_BATCH {
@@ -472,12 +531,20 @@ impl Controller for PriorityController {
         _largest_lost_pn: u64,
     ) {
         self.begin(now);
-        self.flush_losses(now, sent);
-        self.inner
-            .on_congestion(now, is_persistent_congestion, is_ecn, sent);
+        // What was known to be lost has been answered.
+        if is_ecn || is_persistent_congestion || !self.losses.is_empty() {
+            self.flush_losses(now, sent);
+            self.inner
+                .on_congestion(now, is_persistent_congestion, is_ecn, sent);
+        }
         self.refresh(now);
         self.after_pause(now);
         self.control.state().report = self.inner.report();
+    }
+
+    fn on_spurious_congestion_event(&mut self) {
+        // It says no time; the acknowledgement that it came with says it.
+        self.returned = true;
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {

@@ -245,6 +245,20 @@ impl Core {
         }
     }
 
+    pub(super) fn on_spurious_loss(&mut self, now: Instant, sample: &LossSample) {
+        match self {
+            Core::Alone(controller) => controller.on_spurious_loss(now, sample),
+            Core::Grouped(at) => at.group.lock().on_spurious_loss(now, at.id, sample),
+        }
+    }
+
+    pub(super) fn on_reordering(&mut self, lateness: Duration) {
+        match self {
+            Core::Alone(controller) => controller.on_reordering(lateness),
+            Core::Grouped(at) => at.group.lock().on_reordering(at.id, lateness),
+        }
+    }
+
     pub(super) fn on_congestion(
         &mut self,
         now: Instant,

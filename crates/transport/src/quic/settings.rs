@@ -85,6 +85,8 @@ pub(super) fn transport(
     role: Role,
     largest: Option<u16>,
 ) -> Arc<TransportConfig> {
+    // Our controllers find out themselves what is lost: QUIC need not be in haste to send it again.
+    let own_detection = matches!(congestion, CongestionControl::Priority(_));
     let congestion: Arc<dyn ControllerFactory + Send + Sync> = match congestion {
         CongestionControl::Cubic => Arc::new(CubicConfig::default()),
         CongestionControl::Priority(config) => Arc::new(PriorityFactory {
@@ -98,6 +100,11 @@ pub(super) fn transport(
     let mut discovery = MtuDiscoveryConfig::default();
     discovery.upper_bound(largest.unwrap_or(limits::QUIC_MESSAGE_BYTES));
     let mut config = TransportConfig::default();
+    if own_detection {
+        config
+            .packet_threshold(u32::MAX)
+            .time_threshold(limits::QUIC_GIVEN_UP);
+    }
     config
         .congestion_controller_factory(congestion)
         .mtu_discovery_config(Some(discovery))

@@ -18,6 +18,7 @@ mod quic_messages;
 mod quic_streams;
 mod raise;
 mod receipt;
+mod reordering;
 mod slow_path;
 mod smtp;
 mod support;

@@ -171,6 +171,16 @@ impl Cubic {
         }
     }
 
+    /// Takes a cut back: it has again what it had `before` it, or more if it has grown to more.
+    pub(super) fn undo(&mut self, before: &Cubic) {
+        self.window = self.window.max(before.window);
+        self.threshold = before.threshold;
+        self.most = before.most;
+        self.epoch = before.epoch;
+        self.risen = before.risen;
+        self.recovered_at = before.recovered_at;
+    }
+
     /// Answers a loss that counts for `losses`.
     pub(super) fn cut(&mut self, next: u64, losses: f64) {
         self.recovered_at = next;

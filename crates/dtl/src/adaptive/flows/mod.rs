@@ -14,6 +14,7 @@ mod falls;
 mod ledger;
 mod probe;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use self::cubic::{Cubic, LEAST};
@@ -22,7 +23,7 @@ use self::ledger::{Entry, Ledger};
 pub(super) use self::probe::Before;
 use self::probe::Probe;
 use super::LEAST_WINDOW;
-use crate::limits::MIN_WEIGHT;
+use crate::limits::{MAX_UNDONE, MIN_WEIGHT};
 
 /// Most virtual flows; beyond, each stands for several.
 const MOST: usize = 32;
@@ -44,6 +45,16 @@ const LITTLE: f64 = 0.01;
 /// Packets behind the newest acknowledged one, beyond twice what is under way, after which one is
 /// given up.
 const STALE: u64 = 64;
+
+/// What a cut was made of, until it is known whether it was right.
+#[derive(Clone, Debug)]
+struct Answered {
+    before: Cubic,
+    falls: Falls,
+    probe: Option<Probe>,
+    /// Packets that it answers and that have not arrived.
+    lost: u32,
+}
 
 /// A virtual flow and its packets.
 #[derive(Clone, Debug)]
@@ -68,6 +79,8 @@ struct Virtual {
     before: f64,
     /// How often others were cut since it was.
     falls: Falls,
+    /// The last cut, if it can be taken back.
+    answered: Option<Answered>,
 }
 
 impl Virtual {
@@ -83,6 +96,7 @@ impl Virtual {
             repairs: false,
             before: 0.0,
             falls: Falls::default(),
+            answered: None,
         }
     }
 
@@ -176,9 +190,15 @@ fn left(flows: &mut [Virtual], entry: Entry) {
 pub(super) struct Flows {
     flows: Vec<Virtual>,
     ledger: Ledger,
+    /// Packets that were told as lost, and whose they were.
+    lost: BTreeMap<u64, Entry>,
     shortest: Option<f64>,
     /// The shortest of the first round trips of a round, and how many.
     round: (f64, u32),
+    /// By how much packets may be late because the path reorders them.
+    scatter: f64,
+    /// By how much the round trips were longer that ended slow start, until something is lost.
+    started: Option<f64>,
     /// The sum of a round's round trips, and how many.
     all: (f64, u32),
     /// When the last acknowledgement came, and since when the window has not been used.
@@ -204,8 +224,11 @@ impl Flows {
         Flows {
             flows: all,
             ledger: Ledger::default(),
+            lost: BTreeMap::new(),
             shortest: None,
             round: (f64::INFINITY, 0),
+            scatter: 0.0,
+            started: None,
             all: (0.0, 0),
             heard: None,
             resting: None,
@@ -233,6 +256,7 @@ impl Flows {
     /// theirs up to the mean of the others, and so does one that is to stand for more of a flow
     /// than before.
     pub(super) fn set_count(&mut self, count: f64) {
+        self.started = None;
         let count = count.max(MIN_WEIGHT);
         let length = self.flows.len().max(1) as f64;
         let had = self.flows.iter().map(|flow| flow.cubic.has_had());
@@ -244,6 +268,7 @@ impl Flows {
         self.flows.resize(number(count), new);
         for (flow, weight) in self.flows.iter_mut().zip(weights(count)) {
             flow.cubic.weigh(weight);
+            flow.answered = None;
         }
         if let Some(probe) = &mut self.probe {
             probe.set_count(count);
@@ -254,6 +279,7 @@ impl Flows {
     pub(super) fn scale(&mut self, factor: f64) {
         for flow in &mut self.flows {
             flow.cubic.scale(factor);
+            flow.answered = None;
         }
     }
 
@@ -316,6 +342,11 @@ impl Flows {
         let stale = newest.saturating_sub((2.0 * under_way) as u64 + STALE);
         let flows = &mut self.flows;
         self.ledger.give_up_before(stale, |gone| left(flows, gone));
+        while let Some(oldest) = self.lost.first_entry()
+            && *oldest.key() < stale
+        {
+            oldest.remove();
+        }
         let shortest = self.shortest.map_or(rtt, |shortest| shortest.min(rtt));
         self.shortest = Some(shortest);
         self.all = (self.all.0 + rtt, self.all.1.saturating_add(1));
@@ -323,8 +354,10 @@ impl Flows {
             self.round = (self.round.0.min(rtt), self.round.1 + 1);
         }
         if self.is_starting() && self.round.1 >= SAMPLES {
-            let most = shortest + (shortest / 8.0).clamp(INCREASE.0, INCREASE.1);
-            if self.round.0 >= most {
+            let least = (shortest / 8.0).clamp(INCREASE.0, INCREASE.1);
+            let longer = self.round.0 - shortest;
+            if longer >= least.max(self.scatter) {
+                self.started = Some(longer);
                 for flow in &mut self.flows {
                     flow.cubic.threshold = flow.cubic.window;
                 }
@@ -340,6 +373,17 @@ impl Flows {
             }
             if may_grow && acked > 0.0 {
                 flow.cubic.grow(now, acked, shortest);
+            }
+        }
+    }
+
+    /// The path reorders packets: some are late by so much.
+    pub(super) fn reorders(&mut self, scatter: f64) {
+        self.scatter = scatter;
+        // What ended slow start was no queue, as it turns out.
+        if self.started.take_if(|longer| *longer < scatter).is_some() {
+            for flow in &mut self.flows {
+                flow.cubic.threshold = f64::INFINITY;
             }
         }
     }
@@ -410,9 +454,46 @@ impl Flows {
         let entry = self.ledger.take(packet);
         if let Some(entry) = entry {
             left(&mut self.flows, entry);
+            self.lost.insert(packet, entry);
+            if self.lost.len() > MAX_UNDONE {
+                self.lost.pop_first();
+            }
         }
         let owner = entry.map(|entry| usize::from(entry.owner));
         self.charge(owner, packet, next)
+    }
+
+    /// A packet that was told as lost has arrived: true if it was the last for which a window was
+    /// cut, which has what it had again.
+    pub(super) fn on_spurious_loss(&mut self, now: Instant, packet: u64, rtt: f64) -> bool {
+        let Some(entry) = self.lost.remove(&packet) else {
+            return false;
+        };
+        let Some(flow) = self.flows.get_mut(usize::from(entry.owner)) else {
+            return false;
+        };
+        let mut undone = None;
+        let until = flow.cubic.recovered_at;
+        if let Some(answered) = &mut flow.answered
+            && (answered.before.recovered_at..until).contains(&packet)
+        {
+            answered.lost = answered.lost.saturating_sub(1);
+            if answered.lost == 0 {
+                undone = flow.answered.take();
+            }
+        }
+        if let Some(answered) = &undone {
+            flow.cubic.undo(&answered.before);
+            flow.falls = answered.falls;
+            flow.repairs = false;
+        }
+        flow.arrived(now, packet, entry, rtt);
+        let Some(answered) = undone else {
+            return false;
+        };
+        // It goes on until its time is over, unless another flow has come to an end of it.
+        self.probe = self.probe.or(answered.probe);
+        true
     }
 
     /// A packet came through with a mark, or one of those before it: true if it cut a window.
@@ -429,8 +510,21 @@ impl Flows {
             return false;
         };
         if packet < flow.cubic.recovered_at {
+            if let Some(answered) = &mut flow.answered
+                && known.is_some()
+                && packet >= answered.before.recovered_at
+            {
+                answered.lost = answered.lost.saturating_add(1);
+            }
             return false;
         }
+        self.started = None;
+        flow.answered = known.map(|_| Answered {
+            before: flow.cubic.clone(),
+            falls: flow.falls,
+            probe: self.probe,
+            lost: 1,
+        });
         let part = flow.cubic.weight;
         let losses = if flow.cubic.most > 0.0 {
             flow.falls.cut(part)
@@ -462,6 +556,8 @@ impl Flows {
     pub(super) fn on_persistent(&mut self, next: u64) {
         for flow in &mut self.flows {
             flow.cut(next, 1.0);
+            self.started = None;
+            flow.answered = None;
             flow.cubic.window = LEAST;
         }
     }

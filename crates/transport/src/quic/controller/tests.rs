@@ -148,6 +148,48 @@ fn a_lost_packet_without_data_costs_nothing() {
     }
 }
 
+#[test]
+fn what_overtakes_the_keys_is_lost_at_no_cost() {
+    for priority in [Priority::SCAVENGER, Priority::NORMAL] {
+        let (control, mut controller, start) = build(priority);
+        let rtt = Duration::from_millis(20);
+        // Number 0 carries the keys; the others of its flight come before it.
+        (0..6).for_each(|pn| controller.on_packet_sent(start, MTU, pn));
+        let now = start + rtt;
+        let acknowledge = |controller: &mut PriorityController, pn, sent| {
+            controller.acked(sent + rtt, sent, MTU.into(), pn, false);
+            controller.on_end_acks(sent + rtt, 0, false, Some(pn));
+        };
+        acknowledge(&mut controller, 0, start);
+        acknowledge(&mut controller, 5, start);
+        let before = controller.inner.window();
+        controller.on_packet_lost(MTU, 4, now);
+        controller.on_congestion_event(now, start, false, false, MTU.into(), 4);
+        assert_eq!(controller.inner.window(), before, "{priority}");
+        assert_eq!(control.report().unwrap().lost_bytes, 0);
+        // What leaves from then on is answered.
+        (6..12).for_each(|pn| controller.on_packet_sent(now, MTU, pn));
+        acknowledge(&mut controller, 11, now);
+        assert!(controller.inner.window() < before, "{priority}");
+    }
+}
+
+#[test]
+fn what_quic_gave_up_and_has_come_costs_nothing() {
+    let (control, mut controller, now) = build(Priority::NORMAL);
+    let now = run(&mut controller, now, 0, 10, Duration::from_millis(20));
+    let before = controller.inner.window();
+    (10..12).for_each(|pn| controller.on_packet_sent(now, MTU, pn));
+    let later = now + Duration::from_millis(30);
+    controller.on_packet_lost(MTU, 10, later);
+    controller.on_congestion_event(later, now, false, false, MTU.into(), 10);
+    assert!(controller.inner.window() < before);
+    controller.on_spurious_congestion_event();
+    controller.on_end_acks(later, 0, false, Some(11));
+    assert_eq!(controller.inner.window(), before);
+    assert_eq!(control.report().unwrap().lost_bytes, 0);
+}
+
 /// Two connections of priority 0 with one congestion control, of which the first has filled the
 /// path and then been driven to the floor.
 fn driven_to_the_floor() -> (PriorityController, PriorityController, Instant) {

@@ -1,0 +1,162 @@
+//! A path that reorders packets, beside what the kernel's TCP makes of it.
+
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use ed25519_dalek::SigningKey;
+use ringway_dtl::{Config, Priority};
+use ringway_testbed::{Host, Line, Network};
+use ringway_transport::MemberId;
+use ringway_transport::quic::{CongestionControl, QuicEndpoint, QuicOptions};
+
+/// Bytes of a file.
+const FILE: usize = 6_000_000;
+const RATE: u64 = 20_000_000;
+const DELAY_MS: u64 = 20;
+/// A bandwidth-delay product.
+const QUEUE: usize = 100_000;
+
+/// How long the kernel's TCP takes, from the first byte to the last, in seconds.
+fn tcp(from: &Host, to: &Host, address: IpAddr) -> f64 {
+    let listener = to.enter(|| TcpListener::bind((address, 0)).unwrap());
+    let listener = listener.unwrap();
+    let there = listener.local_addr().unwrap();
+    let sender = from.enter(|| TcpStream::connect(there).unwrap()).unwrap();
+    let (mut receiver, _) = listener.accept().unwrap();
+    let sends = std::thread::spawn(move || {
+        let mut sender = sender;
+        sender.write_all(&vec![7; FILE]).unwrap();
+        sender
+    });
+    let (begin, mut got, mut buffer) = (Instant::now(), 0, vec![0; 1 << 16]);
+    while got < FILE {
+        got += receiver.read(&mut buffer).unwrap();
+    }
+    let took = begin.elapsed().as_secs_f64();
+    drop(sends.join().unwrap());
+    took
+}
+
+fn on<T: Send>(host: &Host, work: impl AsyncFnOnce() -> T + Send) -> T {
+    let entered = host.enter(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(work())
+    });
+    entered.unwrap()
+}
+
+fn endpoint(seed: u8, listen: IpAddr) -> QuicEndpoint {
+    let options = QuicOptions {
+        congestion: CongestionControl::Priority(Config::default()),
+        ..QuicOptions::default()
+    };
+    let key = SigningKey::from_bytes(&[seed; 32]);
+    QuicEndpoint::bind((listen, 0).into(), &key, Arc::new(|_| true), options).unwrap()
+}
+
+/// The same for a stream of ours.
+fn ours(from: &Host, to: &Host, priority: f64) -> f64 {
+    let [here, there] = [from, to].map(|host| host.address().unwrap());
+    let (tell, address) = std::sync::mpsc::channel::<SocketAddr>();
+    std::thread::scope(|scope| {
+        let receives = scope.spawn(|| {
+            on(to, async || {
+                let server = endpoint(2, there);
+                tell.send(server.local_address().unwrap()).unwrap();
+                let connection = server.accept().await.unwrap();
+                let (mut send, mut receive) = connection.accept_bi().await.unwrap();
+                let (begin, mut got) = (Instant::now(), 0);
+                while let Some(chunk) = receive.read_chunk(1 << 20).await.unwrap() {
+                    got += chunk.len();
+                }
+                assert_eq!(got, FILE);
+                let took = begin.elapsed().as_secs_f64();
+                send.write_all(b"done").await.unwrap();
+                send.finish().unwrap();
+                connection.closed().await;
+                took
+            })
+        });
+        let address = address.recv().unwrap();
+        on(from, async || {
+            let client = endpoint(1, here);
+            let member = MemberId::from(&SigningKey::from_bytes(&[2; 32]));
+            let priority = Priority::new(priority).unwrap();
+            let connection = client.connect(address, member, priority).await.unwrap();
+            let (mut send, mut receive) = connection.open_bi().await.unwrap();
+            send.write_chunk(Bytes::from(vec![7; FILE])).await.unwrap();
+            send.finish().unwrap();
+            receive.read_to_end(16).await.unwrap();
+            connection.close(0, "done");
+            client.wait_idle().await;
+        });
+        receives.join().unwrap()
+    })
+}
+
+/// What a file takes over a line that reorders by so much: the kernel's TCP, priority 1 and 0.
+fn takes(scatter_ms: u64) -> Option<[f64; 3]> {
+    let mut network = Network::or_skip("paths that reorder").unwrap()?;
+    let (switch, one, two) = (
+        network.switch("switch").unwrap(),
+        network.host("one").unwrap(),
+        network.host("two").unwrap(),
+    );
+    let line = Line::plain().delay_ms(DELAY_MS).rate(RATE, QUEUE);
+    let line = line.scatter_ms(scatter_ms);
+    network
+        .attach(&one, &switch, "10.78.0.1/24", &line)
+        .unwrap();
+    network
+        .attach(&two, &switch, "10.78.0.2/24", &Line::plain())
+        .unwrap();
+    let cubic = tcp(&one, &two, two.address().unwrap());
+    Some([cubic, ours(&one, &two, 1.0), ours(&one, &two, 0.0)])
+}
+
+/// The fastest of up to five runs each are as fast: beside others the machine may have been busy.
+fn is_as_fast(scatter_ms: u64) {
+    let mut fastest = [f64::INFINITY; 3];
+    for _ in 0..5 {
+        let Some(run) = takes(scatter_ms) else {
+            return;
+        };
+        fastest = std::array::from_fn(|index| run[index].min(fastest[index]));
+        let [cubic, one, zero] = fastest;
+        if one <= 1.3 * cubic && zero <= 1.3 * one {
+            return;
+        }
+    }
+    panic!("CUBIC, priority 1 and 0 take, in seconds: {fastest:.2?}");
+}
+
+#[test]
+fn where_packets_keep_their_order() {
+    is_as_fast(0);
+}
+
+#[test]
+fn one_millisecond() {
+    is_as_fast(1);
+}
+
+#[test]
+fn three_milliseconds() {
+    is_as_fast(3);
+}
+
+#[test]
+fn five_milliseconds() {
+    is_as_fast(5);
+}
+
+#[test]
+fn half_of_a_round_trip() {
+    is_as_fast(20);
+}
