@@ -30,6 +30,7 @@ const ROUTER_PORT: u16 = 7400;
 pub struct RingBuilder {
     program: Program,
     authority: Option<Host>,
+    lifetime: Option<String>,
     planned: Vec<Planned>,
 }
 
@@ -75,8 +76,16 @@ impl RingBuilder {
         RingBuilder {
             program,
             authority: None,
+            lifetime: None,
             planned: Vec::new(),
         }
+    }
+
+    /// Makes certificates valid for this long only, such as `30s`.
+    #[must_use]
+    pub fn lifetime(mut self, lifetime: &str) -> RingBuilder {
+        self.lifetime = Some(lifetime.to_owned());
+        self
     }
 
     /// Puts the authority on this host, at the host's first address. Then every member needs a host
@@ -172,6 +181,7 @@ impl RingBuilder {
             folder,
             &authority.map_or_else(|| self.program.clone(), |host| self.program.on(host)),
             [dns?, enrol?],
+            self.lifetime.as_deref(),
         )?;
         for planned in self.planned {
             let host = planned.host.as_ref();
@@ -196,11 +206,15 @@ fn found(
     folder: TempDir,
     program: &Program,
     [dns, enrol]: [SocketAddr; 2],
+    lifetime: Option<&str>,
 ) -> Result<Ring, TestbedError> {
     let owner = folder.path().join("owner");
     let (dns, enrol) = (dns.to_string(), enrol.to_string());
     let mut init = vec!["ring", "init", DOMAIN, "--successors", "2"];
     init.extend(["--dns", &dns, "--enrol", &enrol]);
+    if let Some(lifetime) = lifetime {
+        init.extend(["--lifetime", lifetime]);
+    }
     call(program, &owner, &init, "")?;
     let authority = serve(program, &owner, folder.path())?;
     Ok(Ring {

@@ -73,6 +73,7 @@ impl Pair {
             enrol,
             successors: 2,
             group: 9,
+            lifetime: ringway_node::limits::CERTIFICATE_LIFETIME,
         };
         let owner = folder.path().join("owner");
         let mut authority = Authority::init(&owner, &options).map_err(Failure::failed)?;

@@ -9,6 +9,7 @@ mod dns_tcp;
 mod kept;
 mod publish;
 mod recover;
+mod renew;
 mod rotate;
 mod server;
 mod spoken;
@@ -31,6 +32,7 @@ pub use self::publish::{
 };
 pub(crate) use self::recover::Brought;
 pub use self::recover::Recovered;
+pub use self::renew::Renewed;
 pub use self::rotate::Rotated;
 pub(crate) use self::server::SharedAuthority;
 pub use self::server::{Server, ServerError};
@@ -49,7 +51,7 @@ use crate::enrol::Refusal;
 use crate::home;
 use crate::identity::{Identity, IdentityError, noise_public};
 use crate::invite::{Invite, SpokenInvite, WORDS};
-use crate::limits::{CERTIFICATE_LIFETIME, CLOCK_SKEW, KEPT_SERVERS, REVOCATIONS, SUCCESSORS};
+use crate::limits::{CERTIFICATE_LIFETIMES, CLOCK_SKEW, KEPT_SERVERS, REVOCATIONS, SUCCESSORS};
 use crate::statement::{Parameters, Statement};
 use crate::zone::{self, RecordName};
 
@@ -98,6 +100,9 @@ pub enum AuthorityError {
     /// The member is revoked already.
     #[error("`{0}` is revoked already")]
     AlreadyRevoked(String),
+    /// The lifetime of certificates is out of range.
+    #[error("--lifetime is out of range: certificates may be valid for 10 seconds to 365 days")]
+    Lifetime,
     /// An invite's time is out of range.
     #[error("an invite may be valid for 1 second to 365 days")]
     Validity,
@@ -171,6 +176,7 @@ impl AuthorityError {
             | AuthorityError::SameAddress(_)
             | AuthorityError::Successors(_)
             | AuthorityError::Group(_)
+            | AuthorityError::Lifetime
             | AuthorityError::Name(_)
             | AuthorityError::NameTaken(_)
             | AuthorityError::UnknownMember(_)
@@ -205,6 +211,8 @@ pub struct InitOptions {
     pub successors: usize,
     /// Members of every group, an odd number from 5 to 15.
     pub group: usize,
+    /// How long certificates are valid, [`CERTIFICATE_LIFETIMES`].
+    pub lifetime: Duration,
 }
 
 /// Who is invited as what.
@@ -265,6 +273,8 @@ pub struct RingInfo {
     pub successors: usize,
     /// Members of every group.
     pub group: usize,
+    /// Seconds for which certificates are valid.
+    pub lifetime_s: u64,
 }
 
 /// A DNS record of the ring and its content.
@@ -316,6 +326,9 @@ impl Authority {
         if !is_group_size(options.group) {
             return Err(AuthorityError::Group(options.group));
         }
+        if !CERTIFICATE_LIFETIMES.contains(&options.lifetime.as_secs()) {
+            return Err(AuthorityError::Lifetime);
+        }
         let key = dir.join("root.key");
         if key.exists() {
             return Err(AuthorityError::Exists(dir.to_owned()));
@@ -359,6 +372,7 @@ impl Authority {
             enrol: options.enrol,
             successors: options.successors,
             group: options.group,
+            lifetime_s: options.lifetime.as_secs(),
         }
     }
 
@@ -521,7 +535,7 @@ impl Authority {
             address,
             nonce: random()?,
             not_before: now.saturating_sub(CLOCK_SKEW.as_secs()),
-            not_after: now + CERTIFICATE_LIFETIME.as_secs(),
+            not_after: now + self.store.options().lifetime.as_secs(),
             serial: self.store.next_serial()?,
         };
         Ok(Certificate::issue(&self.root, &fields))
@@ -558,7 +572,11 @@ impl Authority {
     pub fn revoke(&mut self, name: &str) -> Result<MemberEntry, AuthorityError> {
         self.check_current()?;
         let now = unix_seconds();
-        if self.store.serials(now)?.count() >= REVOCATIONS {
+        let needed = match self.active(name, now) {
+            Ok(serial) => self.store.certificates_held(serial, now)?,
+            Err(_) => 1,
+        };
+        if self.store.serials(now)?.count() + needed > REVOCATIONS {
             return Err(AuthorityError::TooManyRevocations);
         }
         let serial = self.store.revoke(name, now)?;

@@ -312,6 +312,11 @@ impl Certificate {
         self.0.body.serial
     }
 
+    /// The owner's random number, which places a router on the ring.
+    pub(crate) fn nonce(&self) -> [u8; 16] {
+        *self.0.body.nonce
+    }
+
     /// First second of validity, Unix time.
     #[must_use]
     pub fn not_before(&self) -> u64 {

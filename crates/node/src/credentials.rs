@@ -42,7 +42,7 @@ impl RouterCredentials {
 
     fn of(&self, member: &RingKey) -> Option<Certificate> {
         if self.own.ring_key().as_ref() == Some(member) {
-            return Some(self.own.clone());
+            return Some(self.directory.own(&self.own));
         }
         self.directory.cached_router(member)
     }

@@ -3,10 +3,12 @@
 mod bring;
 mod key;
 mod lookup;
+mod renew;
 mod routers;
 
 use std::fs::File;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use self::bring::StatementBringer;
 use self::key::KeyKeeper;
 pub use self::lookup::{NotFound, Owner};
+use self::renew::CertificateKeeper;
 use self::routers::RouterFollower;
 use crate::certificate::{Certificate, CertificateError, Role};
 use crate::clock::unix_seconds;
@@ -169,6 +172,7 @@ pub struct Daemon {
     keys: KeyKeeper,
     routers: RouterFollower,
     bringer: StatementBringer,
+    renewer: CertificateKeeper,
     ready: Ready,
     messages: Option<Messages>,
     ring_messages: Option<RingMessages>,
@@ -288,16 +292,10 @@ impl Daemon {
         let endpoint = Arc::clone(network.quic());
         let over_links = Arc::clone(network.over_links());
         let ready = Ready::of(&membership, path);
-        let keys = KeyKeeper {
-            home: home.clone(),
+        let keeping = Keeping {
+            identity: identity.clone(),
             membership: membership.clone(),
             state: Arc::clone(&state),
-            directory: Arc::clone(&directory),
-            resolver: config.node.resolver,
-        };
-        let bringer = StatementBringer {
-            domain: membership.domain.clone(),
-            certificate: own.clone(),
             directory: Arc::clone(&directory),
             resolver: config.node.resolver,
         };
@@ -317,8 +315,9 @@ impl Daemon {
             member: member.clone(),
             caps: config.caps(options.upload_limit),
             receive: config.receive,
-            home,
+            home: home.clone(),
         })?;
+        let (keys, bringer, renewer) = keeping.keepers(home, &member);
         let (messages, ring_messages) = mailboxes(&member, &directory, inboxes);
         let services = Services {
             member,
@@ -335,6 +334,7 @@ impl Daemon {
             keys,
             routers,
             bringer,
+            renewer,
             ready,
             messages: Some(messages),
             ring_messages: Some(ring_messages),
@@ -371,11 +371,13 @@ impl Daemon {
         self.messages = None;
         self.ring_messages = None;
         let own = self.services.certificate.clone();
+        let directory = Arc::clone(&self.services.directory);
         let (ending, mut own_end) = mpsc::channel(1);
         let stored = self.keys.membership.statement.number();
         let keeping = tokio::spawn(self.keys.run(ending.clone()));
         let following = tokio::spawn(self.routers.run());
         let bringing = tokio::spawn(self.bringer.run());
+        let renewing = tokio::spawn(self.renewer.run());
         let disk = (self.state, stored);
         let watching = tokio::spawn(watch_statement(self.services.clone(), disk, ending));
         let serving = tokio::spawn(control::serve(self.socket, self.services));
@@ -396,7 +398,7 @@ impl Daemon {
             tracing::error!(%error, "the member's task failed");
         }
         // The socket's file goes when the task that holds it has ended.
-        for task in [keeping, following, bringing, watching, serving] {
+        for task in [keeping, following, bringing, renewing, watching, serving] {
             task.abort();
             if let Err(error) = task.await
                 && !error.is_cancelled()
@@ -409,10 +411,57 @@ impl Daemon {
             Some(Ending::Rotated) => Ok(Ended::Rotated),
             Some(Ending::Replaced) => Err(DaemonError::Replaced),
             Some(Ending::Over) => {
-                own.check_time(unix_seconds())?;
+                directory.own(&own).check_time(unix_seconds())?;
                 Err(DaemonError::Revoked)
             }
         }
+    }
+}
+
+/// What those need that look after the member's key and certificate.
+struct Keeping {
+    identity: Identity,
+    membership: Membership,
+    state: Arc<State>,
+    directory: Arc<Directory>,
+    resolver: Option<SocketAddr>,
+}
+
+impl Keeping {
+    fn keepers(
+        self,
+        home: PathBuf,
+        member: &MemberHandle,
+    ) -> (KeyKeeper, StatementBringer, CertificateKeeper) {
+        let Keeping {
+            identity,
+            membership,
+            state,
+            directory,
+            resolver,
+        } = self;
+        let keys = KeyKeeper {
+            home,
+            membership: membership.clone(),
+            state: Arc::clone(&state),
+            directory: Arc::clone(&directory),
+            resolver,
+        };
+        let bringer = StatementBringer {
+            domain: membership.domain.clone(),
+            certificate: membership.certificate.clone(),
+            directory: Arc::clone(&directory),
+            resolver,
+        };
+        let renewer = CertificateKeeper {
+            identity,
+            membership,
+            state,
+            directory,
+            member: member.clone(),
+            resolver,
+        };
+        (keys, bringer, renewer)
     }
 }
 
@@ -538,7 +587,8 @@ async fn watch_statement(
         // Certificates also run out by themselves.
         services.transfers.end_unadmitted();
         services.member.memberships_changed().await;
-        if services.certificate.check_time(unix_seconds()).is_err() {
+        let own = directory.own(&services.certificate);
+        if own.check_time(unix_seconds()).is_err() {
             tracing::error!("this member's certificate has run out");
             return end(&ending).await;
         }
@@ -550,7 +600,7 @@ async fn watch_statement(
         if let Err(error) = state.set_statement(&statement, &directory.forgotten()) {
             tracing::error!(%error, "the statement could not be stored");
         }
-        if is_over(&statement, &services.certificate) {
+        if is_over(&statement, &own) {
             tracing::error!("the ring owner has revoked this member");
             return end(&ending).await;
         }

@@ -20,7 +20,10 @@ use tokio::sync::Notify;
 
 use crate::certificate::{Certificate, CertificateError, Name, RingId};
 use crate::clock::unix_seconds;
-use crate::limits::{ABSENT_ENTRIES, ABSENT_FOR, DIRECTORY_ENTRIES, FORGOTTEN_STATEMENTS};
+use crate::limits::{
+    ABSENT_ENTRIES, ABSENT_FOR, DIRECTORY_ENTRIES, FORGOTTEN_STATEMENTS, RENEWED_LOOKED_UP,
+};
+use crate::renewal;
 use crate::statement::Statement;
 use crate::zone::{self, RecordName};
 
@@ -59,6 +62,8 @@ struct Known {
 struct Entry {
     certificate: Certificate,
     last_use: u64,
+    /// When DNS was last asked for a newer one.
+    looked_up: Option<Instant>,
 }
 
 /// A resolver that asks `server`, or those of the system.
@@ -165,6 +170,10 @@ pub struct Directory {
     statements: Mutex<Statements>,
     /// Woken when another member has told of a newer statement.
     told: Notify,
+    /// This member's own certificate, once it was renewed while it runs.
+    renewed: Mutex<Option<Certificate>>,
+    /// Why the last try to renew it has failed.
+    not_renewed: Mutex<Option<String>>,
 }
 
 impl Directory {
@@ -190,6 +199,8 @@ impl Directory {
                 behind: None,
             }),
             told: Notify::new(),
+            renewed: Mutex::default(),
+            not_renewed: Mutex::default(),
         })
     }
 
@@ -206,6 +217,30 @@ impl Directory {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The certificate that this member has now, which began with `first`.
+    pub(crate) fn own(&self, first: &Certificate) -> Certificate {
+        let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        renewed.as_ref().unwrap_or(first).clone()
+    }
+
+    /// This member has a newer certificate for the same key.
+    pub(crate) fn renew_own(&self, certificate: Certificate) {
+        let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        *renewed = Some(certificate);
+    }
+
+    /// A try to renew it has failed, or there is nothing more to say of that.
+    pub(crate) fn note_renewal(&self, failed: Option<String>) {
+        let reason = self.not_renewed.lock();
+        *reason.unwrap_or_else(PoisonError::into_inner) = failed;
+    }
+
+    /// Why this member's certificate is not renewed although it is time.
+    pub(crate) fn not_renewed(&self) -> Option<String> {
+        let reason = self.not_renewed.lock();
+        reason.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The newest statement of the ring's owner.
@@ -422,7 +457,13 @@ impl Directory {
         if self.heir_serial(serial).is_none() {
             return Err(revoked());
         }
-        let found = self.find(name.as_str()).await?;
+        let mut found = self.find(name.as_str()).await?;
+        if !self.succeeds(serial, &found)
+            && let Ok(newest) = self.newest(found.member()).await
+        {
+            // It has been renewed since.
+            found = newest;
+        }
         match self.succeeds(serial, &found) {
             true => Ok(found),
             // Somebody else has the name: whoever had it was revoked meanwhile. Or the statement
@@ -553,12 +594,43 @@ impl Directory {
         }
     }
 
-    /// True if the ring's DNS says that it has no record of the member with this certificate,
-    /// although the owner has not ended it.
+    /// True if the ring's DNS says that it has no record of the member with this certificate, or an
+    /// older one, although the owner has not ended it.
     pub(crate) async fn lacks(&self, certificate: &Certificate) -> bool {
         let record = RecordName::Id(certificate.member());
-        let found = self.fetch(&record, "this member").await;
-        matches!(found, Err(DirectoryError::Absent(..))) && !self.ends(certificate.serial())
+        let lacks = match self.fetch(&record, "this member").await {
+            Ok(bytes) => Certificate::decode(&bytes, &self.ring)
+                .is_ok_and(|found| found.serial() < certificate.serial()),
+            Err(error) => matches!(error, DirectoryError::Absent(..)),
+        };
+        lacks && !self.ends(certificate.serial())
+    }
+
+    /// The certificate that DNS has of this member, whatever is known here.
+    ///
+    /// # Errors
+    /// As [`Directory::find`].
+    pub(crate) async fn newest(&self, member: MemberId) -> Result<Certificate, DirectoryError> {
+        self.ask(RecordName::Id(member)).await
+    }
+
+    /// Some members whose certificates end before long, and for which DNS has not been asked for a
+    /// while: they have renewed theirs by now, unless they are gone.
+    pub(crate) fn ageing(&self, now: Instant, unix: u64) -> Vec<MemberId> {
+        let mut known = self.known();
+        let ageing = known.by_id.iter_mut().filter(|(_, entry)| {
+            let certificate = &entry.certificate;
+            let pause = renewal::longest_pause(certificate, unix);
+            let is_new = |at: Instant| now.saturating_duration_since(at) < pause;
+            renewal::renewed_by(certificate) <= unix
+                && unix < certificate.not_after()
+                && !entry.looked_up.is_some_and(is_new)
+        });
+        let ageing = ageing.take(RENEWED_LOOKED_UP).map(|(member, entry)| {
+            entry.looked_up = Some(now);
+            *member
+        });
+        ageing.collect()
     }
 
     /// Asks DNS for the owner's statement; gives it if it is newer than the one known.
@@ -593,7 +665,8 @@ impl Known {
     fn insert(&mut self, certificate: Certificate) {
         let member = certificate.member();
         let serial = certificate.serial();
-        if self.serial_of(&member) > Some(serial) {
+        let known = self.serial_of(&member);
+        if known > Some(serial) {
             return;
         }
         self.uses += 1;
@@ -609,11 +682,15 @@ impl Known {
             self.id_by_key.insert(key, member);
         }
         let last_use = self.uses;
+        // The same one again is what DNS has, too: it need not be asked for at once.
+        let same = self.by_id.get(&member).filter(|_| known == Some(serial));
+        let looked_up = same.and_then(|entry| entry.looked_up);
         self.by_id.insert(
             member,
             Entry {
                 certificate,
                 last_use,
+                looked_up,
             },
         );
         if self.by_id.len() > DIRECTORY_ENTRIES {

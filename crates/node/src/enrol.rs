@@ -15,7 +15,8 @@
 //! (`pake`), and the handshake is another.
 //!
 //! A member that wants another key (`crate::rotation`) comes to the same port, by Noise IK with the
-//! key that it has. One that knows more than an authority that was restored from a backup brings
+//! key that it has; so does one whose certificate ends before long, for a newer one. One that knows
+//! more than an authority that was restored from a backup brings
 //! that there (`bring`).
 
 mod bring;
@@ -24,6 +25,7 @@ mod client;
 mod locate;
 mod offline;
 mod pake;
+mod renew;
 mod rotate;
 mod server;
 mod tries;
@@ -38,6 +40,7 @@ pub use self::offline::{complete, request};
 pub use self::pake::Refusal;
 #[cfg(feature = "fuzzing")]
 pub(crate) use self::pake::decode_anything;
+pub(crate) use self::renew::{RenewError, check_renewed, renew};
 pub use self::rotate::{RotateError, Rotated, complete_rotation, request_rotation};
 pub(crate) use self::rotate::{Rotation, load_identity};
 pub(crate) use self::server::serve;
@@ -89,6 +92,21 @@ enum RotationAnswer {
     },
 }
 
+/// What a member gets that has shown its certificate, to have a newer one.
+#[derive(Debug, Encode, Decode)]
+enum RenewalAnswer {
+    #[n(0)]
+    Granted {
+        #[n(0)]
+        certificate: ByteVec,
+    },
+    #[n(1)]
+    Refused {
+        #[n(0)]
+        reason: String,
+    },
+}
+
 /// What a member brings to an authority that knows less: all of it is public and signed.
 #[derive(Debug, Encode, Decode)]
 struct Bring {
@@ -117,6 +135,7 @@ pub(crate) fn decode_inner(data: &[u8]) {
     minicbor::decode::<Request>(data).ok();
     minicbor::decode::<Reply>(data).ok();
     minicbor::decode::<RotationAnswer>(data).ok();
+    minicbor::decode::<RenewalAnswer>(data).ok();
     minicbor::decode::<ByteVec>(data).ok();
     minicbor::decode::<Bring>(data).ok();
     minicbor::decode::<BringAnswer>(data).ok();

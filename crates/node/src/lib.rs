@@ -12,6 +12,7 @@
 //! | [`authority`], `enrol` | who becomes a member: invites, certificates, DNS, revocation |
 //! | [`admission`] | the request and the reply of a member that joins by file |
 //! | [`rotation`] | the request and the reply of a member that changes its key |
+//! | [`renewal`] | when a certificate is renewed |
 //! | `text` | the form in which people carry both |
 //! | [`certificate`], [`statement`], `zone`, `invite` | what the ring owner signs, and its forms |
 //! | [`home`], [`config`], [`state`], `database` | what a member keeps on disk |
@@ -57,6 +58,7 @@ mod link;
 mod member;
 mod noise;
 mod open_files;
+pub mod renewal;
 pub mod rotation;
 mod shares;
 pub mod state;

@@ -1,10 +1,12 @@
 //! Every bound of this crate: unit, source, and what happens past it.
 
 mod link;
+mod renewal;
 mod rotation;
 mod transfer;
 
 pub use link::*;
+pub use renewal::*;
 pub use rotation::*;
 pub use transfer::*;
 
@@ -155,10 +157,10 @@ pub const SUCCESSORS: std::ops::RangeInclusive<usize> = 2..=16;
 /// refused.
 pub const GROUP: u8 = 9;
 
-/// How long a certificate is valid.
+/// How long a certificate is valid, unless the ring was made with less.
 ///
-/// Source: a year, as is usual for machines' certificates; the ring owner renews by a new invite.
-/// Past it the member is refused everywhere.
+/// Source: a year, as is usual for machines' certificates; members renew theirs by themselves
+/// ([`RENEW_AFTER`]). Past it the member is refused everywhere.
 pub const CERTIFICATE_LIFETIME: std::time::Duration = std::time::Duration::from_secs(365 * 86_400);
 
 /// How far a new certificate's validity begins in the past.

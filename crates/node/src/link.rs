@@ -188,6 +188,18 @@ impl Links {
         self.times.begin(now, date);
     }
 
+    /// Shows another certificate for the same key from now on. Every link that is up gets new keys
+    /// for it, so that each peer knows it; those by mail do with their next ones.
+    pub(crate) fn renew_certificate(&mut self, now: Instant, certificate: &Certificate) {
+        self.certificate = certificate.as_bytes().to_vec();
+        let by_mail = |peer: &Peer| peer.path().is_none_or(dial::is_mail);
+        let up = self.up().filter(|(_, peer)| !by_mail(peer));
+        let members: Vec<MemberId> = up.map(|(member, _)| *member).collect();
+        for member in members {
+            self.rekey(now, member);
+        }
+    }
+
     /// Counts what leaves; whoever reads HELLOs sets the quotas.
     pub(crate) fn quotas(&self) -> &Quotas {
         &self.quotas

@@ -164,6 +164,8 @@ enum Command {
     /// DNS has a newer statement of the ring's owner.
     Stated(Vec<u8>),
     Revoked,
+    /// This member's certificate is another, for the same key.
+    Renewed(Box<Certificate>),
 }
 
 /// A way to talk to the member's task. Cheap to clone.
@@ -299,6 +301,17 @@ impl MemberHandle {
     /// Memberships may have ended: links with those who are no longer good are to end.
     pub(crate) async fn memberships_changed(&self) {
         if self.commands.send(Command::Revoked).await.is_err() {
+            tracing::debug!("the member's task has ended");
+        }
+    }
+}
+
+impl MemberHandle {
+    /// This member shows another certificate from now on, for the same key.
+    pub(crate) async fn renewed(&self, certificate: Certificate) {
+        let certificate = Box::new(certificate);
+        let sent = self.commands.send(Command::Renewed(certificate)).await;
+        if sent.is_err() {
             tracing::debug!("the member's task has ended");
         }
     }

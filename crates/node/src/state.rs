@@ -203,6 +203,34 @@ impl State {
         Ok(())
     }
 
+    /// Stores a newer certificate for the key that this member has. Nothing changes if it has
+    /// another key by now: `ringway rotate --with` may have been faster.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) fn renew_certificate(&self, newer: &Certificate) -> Result<()> {
+        let mut connection = self.connection();
+        let transaction = connection.transaction().map_err(self.fail())?;
+        let query = "SELECT ring, certificate FROM membership";
+        let stored: Option<(Vec<u8>, Vec<u8>)> = transaction
+            .query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+            .map_err(self.fail())?;
+        let of_same_key = stored.is_some_and(|(ring, stored)| {
+            let ring = <[u8; 32]>::try_from(ring).map(RingId::new);
+            let stored = ring.ok().map(|ring| Certificate::decode(&stored, &ring));
+            stored.is_some_and(|stored| stored.is_ok_and(|it| it.member() == newer.member()))
+        });
+        if of_same_key {
+            let change = "UPDATE membership SET certificate = ?1";
+            let arguments = params![newer.as_bytes()];
+            transaction
+                .execute(change, arguments)
+                .map_err(self.fail())?;
+        }
+        transaction.commit().map_err(self.fail())
+    }
+
     /// Stores a newer statement, and those that count beside it: both or neither.
     ///
     /// # Errors
@@ -591,6 +619,14 @@ mod tests {
         state.raise_incarnation(u32::MAX - 9).unwrap();
         state.raise_incarnation(7).unwrap();
         assert_eq!(state.next_incarnation().unwrap(), u32::MAX - 8);
+
+        // A renewal of the key that is gone comes too late.
+        let membership = || state.membership().unwrap().unwrap();
+        state.renew_certificate(&certificate([1; 32], 3)).unwrap();
+        assert_eq!(membership().certificate.serial(), 2);
+        state.renew_certificate(&certificate([2; 32], 4)).unwrap();
+        assert_eq!(membership().certificate.serial(), 4);
+        assert_eq!(membership().statement, statement(2));
     }
 
     #[test]

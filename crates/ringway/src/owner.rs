@@ -19,6 +19,7 @@ use serde::Serialize;
 use crate::cli::{InitArgs, InviteArgs, RevokeArgs, RingCommand, RoleArg, ServeArgs};
 use crate::run::Context;
 use crate::signals::{self, Signals};
+use crate::status::{time_left, unix_seconds};
 use ringway_terminal::Failure;
 use ringway_terminal::Table;
 
@@ -81,6 +82,7 @@ fn init(context: &Context, args: InitArgs) -> Result<(), Failure> {
         enrol: args.enrol,
         successors: args.successors,
         group: args.group,
+        lifetime: args.lifetime,
     };
     let ring = Authority::init(&dir, &options)?.ring();
     context.output.either("ringway.ring/1", &ring, || {
@@ -288,6 +290,11 @@ fn members(context: &Context, dir: Option<PathBuf>) -> Result<(), Failure> {
             &member.member,
         ]);
     }
+    if members.iter().any(|member| member.expires_soon) {
+        context.output.note(
+            "Members renew their certificates by themselves while `ringway node` runs and reaches `ringway ring serve`; one that ends joins again by a new invite.",
+        );
+    }
     for invite in &invites {
         let state = match invite {
             OpenInvite { expired: true, .. } => "invite expired",
@@ -303,9 +310,11 @@ fn members(context: &Context, dir: Option<PathBuf>) -> Result<(), Failure> {
 fn state(member: &MemberEntry) -> String {
     let value = serde_json::to_value(member.state).unwrap_or_default();
     let state = value.as_str().unwrap_or("unknown");
-    match member.rotate_until {
-        Some(_) => format!("{state}, asked for a new key"),
-        None => state.to_owned(),
+    let left = || time_left(member.expires.saturating_sub(unix_seconds()));
+    match (member.rotate_until, member.expires_soon) {
+        (Some(_), _) => format!("{state}, asked for a new key"),
+        (None, true) => format!("{state}, ends in {}", left()),
+        (None, false) => state.to_owned(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! `ringway status`: what the member daemon sees.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use indicatif::HumanBytes;
 use ringway_node::control::{CapStatus, RouterRef, Status, TransportStatus};
 
@@ -27,16 +29,10 @@ fn text(status: &Status) -> String {
         "member",
         format!("{} ({}) {}", status.name, status.role, status.member),
     );
-    let mut ring = format!("{}, {}", status.ring, status.state);
-    if status.statement > 0 {
-        ring.push_str(&format!(", statement {}", status.statement));
+    field("ring", ring(status));
+    if status.expires > 0 {
+        field("certificate", certificate(status, unix_seconds()));
     }
-    if let Some(older) = status.statement_in_dns {
-        ring.push_str(&format!(
-            "; its DNS has {older}, which says less: it lags, or the owner's folder is an old copy and needs `ringway ring recover`"
-        ));
-    }
-    field("ring", ring);
     field(
         "daemon",
         format!("pid {}, up {:.0} s", status.pid, status.uptime_s),
@@ -89,6 +85,49 @@ fn text(status: &Status) -> String {
         text = format!("{text}\n{}", transports.text());
     }
     text
+}
+
+/// Which ring it is, and what is wrong with its statements.
+fn ring(status: &Status) -> String {
+    let mut ring = format!("{}, {}", status.ring, status.state);
+    if status.statement > 0 {
+        ring.push_str(&format!(", statement {}", status.statement));
+    }
+    if let Some(older) = status.statement_in_dns {
+        ring.push_str(&format!(
+            "; its DNS has {older}, which says less: it lags, or the owner's folder is an old copy and needs `ringway ring recover`"
+        ));
+    }
+    ring
+}
+
+/// When the certificate ends, and what is wrong about that.
+fn certificate(status: &Status, now: u64) -> String {
+    let ends = match status.expires.checked_sub(now) {
+        Some(left) => format!("ends in {}", time_left(left)),
+        None => "has run out".to_owned(),
+    };
+    match &status.not_renewed {
+        Some(reason) => format!("{ends} and could not be renewed yet: {reason}"),
+        None if status.expires_soon => format!("{ends} and is not renewed yet"),
+        None => format!("{ends}, is renewed before"),
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn unix_seconds() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs()
+}
+
+/// Seconds in the largest unit of which there are two.
+pub(crate) fn time_left(seconds: u64) -> String {
+    let units = [(86_400, "d"), (3_600, "h"), (60, "min")];
+    let fitting = units.into_iter().find(|(unit, _)| seconds >= 2 * unit);
+    match fitting {
+        Some((unit, name)) => format!("{} {name}", seconds / unit),
+        None => format!("{seconds} s"),
+    }
 }
 
 /// What the HELLO says; a leaf has nothing to say there.
@@ -183,6 +222,19 @@ pub(crate) fn router(router: &RouterRef) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_of_a_certificate_has_two_of_its_unit() {
+        for (seconds, text) in [
+            (365 * 86_400, "365 d"),
+            (2 * 86_400 - 1, "47 h"),
+            (7_199, "119 min"),
+            (119, "119 s"),
+            (0, "0 s"),
+        ] {
+            assert_eq!(time_left(seconds), text);
+        }
+    }
 
     #[test]
     fn messages_and_files_of_a_transport_have_rows_of_their_own() {

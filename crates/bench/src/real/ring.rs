@@ -116,6 +116,7 @@ impl Ring {
             enrol: next()?,
             successors: 3,
             group: 9,
+            lifetime: ringway_node::limits::CERTIFICATE_LIFETIME,
         };
         let owner = folder.path().join("owner");
         let mut authority = Authority::init(&owner, &options).map_err(Failure::failed)?;

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::renew::renew;
 use super::store::{Store, count_change, immediate, record};
 use super::{Authority, AuthorityError};
 use crate::certificate::{Certificate, RingId};
@@ -58,7 +59,7 @@ impl Authority {
         }
         // Each member knows its own certificate, and may come later than all others.
         if let Ok(certificate) = Certificate::decode(certificate, &ring)
-            && !self.store.knows_member(&certificate.member())?
+            && !self.store.knows_certificate(&certificate)?
         {
             self.store.keep_found_certificate(&certificate)?;
             if self.check_current().is_ok() {
@@ -112,11 +113,24 @@ impl Store {
     /// since.
     pub(super) fn ended_serials(&self) -> Result<BTreeSet<u64>, DatabaseError> {
         let fail = self.fail();
-        let query =
-            "SELECT serial FROM members WHERE revoked IS NOT NULL UNION SELECT serial FROM ended";
+        let query = "SELECT serial FROM members WHERE revoked IS NOT NULL
+            UNION SELECT renewed.serial FROM renewed JOIN members ON members.serial = newest
+            WHERE revoked IS NOT NULL
+            UNION SELECT serial FROM ended";
         let mut statement = self.connection.prepare(query).map_err(&fail)?;
         let rows = statement.query_map([], |row| row.get(0)).map_err(&fail)?;
         rows.collect::<Result<_, _>>().map_err(fail)
+    }
+
+    /// True if the member has this certificate here, or a newer one.
+    fn knows_certificate(&self, certificate: &Certificate) -> Result<bool, DatabaseError> {
+        let query = "SELECT EXISTS (SELECT 1 FROM members WHERE member = ?1 AND serial >= ?2)";
+        let member = certificate.member();
+        let arguments = params![&member.as_bytes()[..], certificate.serial()];
+        let known = self
+            .connection
+            .query_row(query, arguments, |row| row.get(0));
+        known.map_err(self.fail())
     }
 
     /// The newest ones stay.
@@ -246,7 +260,14 @@ fn admit_found(connection: &Connection, ring: &RingId, now: u64) -> rusqlite::Re
         let serial = certificate.serial();
         let query = "SELECT EXISTS (SELECT 1 FROM ended WHERE serial = ?1)";
         let ended: bool = connection.query_row(query, params![serial], |row| row.get(0))?;
-        if ended || certificate.not_after() <= now || knows(connection, &certificate)? {
+        if ended || certificate.not_after() <= now {
+            continue;
+        }
+        if renewed_since(connection, &certificate, now)? {
+            names.push(certificate.name().to_string());
+            continue;
+        }
+        if knows(connection, &certificate)? {
             continue;
         }
         if is_in_use(connection, &certificate, now)? {
@@ -261,6 +282,24 @@ fn admit_found(connection: &Connection, ring: &RingId, now: u64) -> rusqlite::Re
         names.push(certificate.name().to_string());
     }
     Ok(names)
+}
+
+/// Takes the certificate in if it is a newer one of a member that is in good standing here.
+fn renewed_since(
+    connection: &Connection,
+    certificate: &Certificate,
+    now: u64,
+) -> rusqlite::Result<bool> {
+    let query = "SELECT serial FROM members WHERE member = ?1 AND serial < ?2 AND revoked IS NULL";
+    let member = certificate.member();
+    let arguments = params![&member.as_bytes()[..], certificate.serial()];
+    let older: Option<u64> = connection
+        .query_row(query, arguments, |row| row.get(0))
+        .optional()?;
+    match older {
+        Some(older) => renew(connection, older, certificate, now),
+        None => Ok(false),
+    }
 }
 
 fn is_in_use(

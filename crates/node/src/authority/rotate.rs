@@ -13,9 +13,7 @@ use super::{Authority, AuthorityError, MemberEntry, random};
 use crate::certificate::{Certificate, CertificateFields, Name, RingId};
 use crate::clock::unix_seconds;
 use crate::database::DatabaseError;
-use crate::limits::{
-    ADMISSION_AGE, CERTIFICATE_LIFETIME, CLOCK_SKEW, REPLACED_KEPT, REVOCATIONS, ROTATION_ASKED,
-};
+use crate::limits::{ADMISSION_AGE, CLOCK_SKEW, REPLACED_KEPT, REVOCATIONS, ROTATION_ASKED};
 use crate::rotation::{RotationReply, RotationRequest};
 use crate::statement::Serials;
 
@@ -42,8 +40,8 @@ pub(super) struct Holder {
     pub(super) asked: Option<u64>,
 }
 
-const UNKNOWN: &str = "the key in the request is no member's";
-const REVOKED: &str = "the member is revoked: it can only join again, by another invite";
+pub(super) const UNKNOWN: &str = "the key in the request is no member's";
+pub(super) const REVOKED: &str = "the member is revoked: it can only join again, by another invite";
 const OTHER_KEY: &str = "the member has another new key already: if it was not you, somebody has stolen the old one, so have the member revoked";
 
 impl Authority {
@@ -113,7 +111,9 @@ impl Authority {
         }
         let holder = self.store.holder(&request.member(), &self.ring_id())?;
         let holder = holder.ok_or(refuse(UNKNOWN))?;
-        if holder.certificate.serial() != request.serial() {
+        // It may have been renewed since.
+        let (newest, named) = (holder.certificate.serial(), request.serial());
+        if newest != named && !self.store.was_renewed(named, newest)? {
             return Err(refuse(UNKNOWN));
         }
         match holder.revoked.is_some() && holder.replaced_by.is_none() {
@@ -188,7 +188,7 @@ impl Authority {
             // for the one that is gone.
             nonce: random()?,
             not_before: now.saturating_sub(CLOCK_SKEW.as_secs()),
-            not_after: now + CERTIFICATE_LIFETIME.as_secs(),
+            not_after: now + self.store.options().lifetime.as_secs(),
             serial: self.store.next_serial()?,
         };
         let certificate = Certificate::issue(&self.root, &fields);
@@ -204,14 +204,15 @@ impl Authority {
     fn room_to_rotate(&self, serial: u64, now: u64) -> Result<(), AuthorityError> {
         let mut serials = self.store.serials(now)?;
         serials.asked.remove(&serial);
-        match serials.count() + 2 <= REVOCATIONS {
+        let needed = 2 * self.store.certificates_held(serial, now)?;
+        match serials.count() + needed <= REVOCATIONS {
             true => Ok(()),
             false => Err(AuthorityError::TooManyRevocations),
         }
     }
 
     /// Serial of the certificate of the member with this name, if that is good.
-    fn active(&self, name: &str, now: u64) -> Result<u64, AuthorityError> {
+    pub(super) fn active(&self, name: &str, now: u64) -> Result<u64, AuthorityError> {
         let unknown = || AuthorityError::UnknownMember(name.to_owned());
         let label: Name = name.parse().map_err(|_| unknown())?;
         let members = self.members()?;
@@ -233,7 +234,11 @@ impl Authority {
 
 impl Store {
     /// Whoever has, or had, this key.
-    fn holder(&self, member: &MemberId, ring: &RingId) -> Result<Option<Holder>, DatabaseError> {
+    pub(super) fn holder(
+        &self,
+        member: &MemberId,
+        ring: &RingId,
+    ) -> Result<Option<Holder>, DatabaseError> {
         let query =
             "SELECT certificate, revoked, replaced_by, asked FROM members WHERE member = ?1";
         type Stored = (Vec<u8>, Option<u64>, Option<u64>, Option<u64>);
@@ -291,6 +296,8 @@ impl Store {
         let fail = self.fail();
         let replaced = "SELECT serial, replaced_by FROM members
             WHERE replaced_by IS NOT NULL AND max(expires, revoked + ?2) > ?1
+            UNION SELECT renewed.serial, replaced_by FROM renewed JOIN members ON members.serial = newest
+            WHERE replaced_by IS NOT NULL AND max(renewed.expires, revoked + ?2) > ?1
             UNION SELECT serial, replaced_by FROM ended WHERE replaced_by IS NOT NULL AND expires > ?1";
         let mut replaced = self.connection.prepare(replaced).map_err(&fail)?;
         let replaced = replaced.query_map(params![now, REPLACED_KEPT.as_secs()], |row| {

@@ -150,6 +150,7 @@ mod tests {
             enrol: "127.0.0.1:7410".parse().unwrap(),
             successors: 4,
             group: 9,
+            lifetime: crate::limits::CERTIFICATE_LIFETIME,
         };
         let mut authority = Authority::init(folder.path(), &options).unwrap();
         let mut options = InviteOptions {

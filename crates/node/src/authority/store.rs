@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub(crate) use self::invites::InviteEntry;
 pub use self::invites::OpenInvite;
@@ -16,6 +17,7 @@ use crate::certificate::{Certificate, RingId, Role};
 use crate::clock::{unix_micros, unix_seconds};
 use crate::database::{self, DatabaseError};
 use crate::limits::{BOOTSTRAP_ROUTERS, KEPT_SERVERS};
+use crate::renewal::warned_from;
 use ringway_transport::MemberId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -72,6 +74,13 @@ const MIGRATIONS: &[&str] = &[
         serial INTEGER PRIMARY KEY, replaced_by INTEGER, expires INTEGER NOT NULL
     ) STRICT;
 ",
+    // `renewed` holds older certificates of members, each with the serial of the newest one.
+    "
+    ALTER TABLE ring ADD COLUMN lifetime INTEGER NOT NULL DEFAULT 31536000;
+    CREATE TABLE renewed (
+        serial INTEGER PRIMARY KEY, newest INTEGER NOT NULL, expires INTEGER NOT NULL
+    ) STRICT;
+",
 ];
 
 /// What a member is to its owner now.
@@ -107,6 +116,8 @@ pub struct MemberEntry {
     pub issued: u64,
     /// When it runs out, Unix seconds.
     pub expires: u64,
+    /// True if that is before long: the member should have renewed it by now.
+    pub expires_soon: bool,
     /// When it was revoked or replaced, Unix seconds.
     pub revoked: Option<u64>,
     /// Number of the certificate that has replaced it.
@@ -133,9 +144,9 @@ impl Store {
         let domain = options.domain.trim_end_matches('.').to_ascii_lowercase();
         connection
             .execute(
-                "INSERT INTO ring (only, domain, dns, enrol, successors, group_size, serial, generation, zone)
-                 VALUES (1, ?1, ?2, ?3, ?4, ?5, 0, ?6, ?7)
-                 ON CONFLICT DO UPDATE SET domain = ?1, dns = ?2, enrol = ?3, successors = ?4, group_size = ?5",
+                "INSERT INTO ring (only, domain, dns, enrol, successors, group_size, serial, generation, zone, lifetime)
+                 VALUES (1, ?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8)
+                 ON CONFLICT DO UPDATE SET domain = ?1, dns = ?2, enrol = ?3, successors = ?4, group_size = ?5, lifetime = ?8",
                 params![
                     domain,
                     options.dns.to_string(),
@@ -143,7 +154,8 @@ impl Store {
                     options.successors,
                     options.group,
                     unix_micros(),
-                    unix_seconds()
+                    unix_seconds(),
+                    options.lifetime.as_secs()
                 ],
             )
             .map_err(|source| DatabaseError::new(path, source))?;
@@ -154,7 +166,7 @@ impl Store {
         let connection = database::open(path, MIGRATIONS)?;
         let options = connection
             .query_row(
-                "SELECT domain, dns, enrol, successors, group_size FROM ring",
+                "SELECT domain, dns, enrol, successors, group_size, lifetime FROM ring",
                 [],
                 |row| {
                     Ok(InitOptions {
@@ -163,6 +175,7 @@ impl Store {
                         enrol: parsed(row, 2)?,
                         successors: row.get(3)?,
                         group: row.get(4)?,
+                        lifetime: Duration::from_secs(row.get(5)?),
                     })
                 },
             )
@@ -310,6 +323,8 @@ impl Store {
     pub(super) fn revoked_serials(&self, now: u64) -> Result<BTreeSet<u64>> {
         let fail = self.fail();
         let query = "SELECT serial FROM members WHERE revoked IS NOT NULL AND replaced_by IS NULL AND expires > ?1
+            UNION SELECT renewed.serial FROM renewed JOIN members ON members.serial = newest
+            WHERE revoked IS NOT NULL AND replaced_by IS NULL AND renewed.expires > ?1
             UNION SELECT serial FROM ended WHERE replaced_by IS NULL AND expires > ?1";
         let mut statement = self.connection.prepare(query).map_err(&fail)?;
         let rows = statement
@@ -511,6 +526,7 @@ fn member_entry(certificate: &Certificate, standing: &Standing, now: u64) -> Mem
         serial: certificate.serial(),
         issued,
         expires: certificate.not_after(),
+        expires_soon: state == MemberState::Active && now >= warned_from(certificate),
         revoked,
         replaced_by,
         rotate_until,

@@ -150,6 +150,18 @@ pub struct Status {
     /// folder is an old copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statement_in_dns: Option<u64>,
+    /// Number of this member's certificate; 0 from a daemon of a build that does not say it.
+    #[serde(default)]
+    pub serial: u64,
+    /// When the certificate runs out, Unix seconds; it is renewed before. 0 as above.
+    #[serde(default)]
+    pub expires: u64,
+    /// True if that is before long, and it should have been renewed by now.
+    #[serde(default)]
+    pub expires_soon: bool,
+    /// Why the last try to renew it has failed, if it is time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_renewed: Option<String>,
     /// Process id of the daemon.
     pub pid: u32,
     /// Seconds since the daemon started.

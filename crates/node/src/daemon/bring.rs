@@ -50,7 +50,7 @@ impl StatementBringer {
 
     /// The authority may have been restored, and have recovered, while this member was off.
     async fn bring_certificate(&self) {
-        if !self.directory.lacks(&self.certificate).await {
+        if !self.directory.lacks(&self.own()).await {
             return;
         }
         tracing::warn!("the ring's DNS does not know this member: its authority is reminded");
@@ -59,12 +59,16 @@ impl StatementBringer {
         self.bring(&Gap { statements, in_dns }).await;
     }
 
+    fn own(&self) -> Certificate {
+        self.directory.own(&self.certificate)
+    }
+
     /// True if the authority knows all of it.
     async fn bring(&self, gap: &Gap) -> bool {
         let mut known_there = true;
-        let (domain, resolver) = (&self.domain, self.resolver);
+        let (domain, resolver, own) = (&self.domain, self.resolver, self.own());
         for statement in &gap.statements {
-            let brought = enrol::bring(domain, resolver, statement, &self.certificate).await;
+            let brought = enrol::bring(domain, resolver, statement, &own).await;
             let (known, in_dns) = (statement.number(), gap.in_dns);
             known_there &= matches!(brought, Ok(false));
             match brought {

@@ -56,7 +56,7 @@ impl KeyKeeper {
                 }
             }
             let statement = self.directory.statement();
-            let serial = self.membership.certificate.serial();
+            let serial = self.directory.own(&self.membership.certificate).serial();
             let replaced = statement.heir(serial).is_some();
             if !replaced && !statement.asks(serial) {
                 continue;
@@ -86,15 +86,19 @@ impl KeyKeeper {
 
     /// `ringway rotate --with` may have been faster.
     fn is_done_on_disk(&self) -> bool {
-        let own = self.membership.certificate.serial();
+        let own = self.membership.certificate.member();
         let stored = self.state.membership().ok().flatten();
-        stored.is_some_and(|stored| stored.certificate.serial() != own)
+        stored.is_some_and(|stored| stored.certificate.member() != own)
     }
 
     async fn attempt(&self, replaced: bool) -> Result<Tried, RotateError> {
-        let rotation = Rotation::begin(&self.home, self.membership.clone())?;
+        let own = &self.directory.own(&self.membership.certificate);
+        let membership = Membership {
+            certificate: own.clone(),
+            ..self.membership.clone()
+        };
+        let rotation = Rotation::begin(&self.home, membership)?;
         if replaced {
-            let own = &self.membership.certificate;
             match self.directory.heir(own.serial(), own.name()).await {
                 Ok(certificate) if rotation.is_for_next(&certificate) => {
                     let statement = (*self.directory.statement()).clone();

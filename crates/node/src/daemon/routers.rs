@@ -1,15 +1,17 @@
-//! Routers that this member remembers, and that have other keys now: without this a leaf all of
-//! whose routers have changed their keys would know nobody, and so would a router that comes back
-//! to a ring in which all others have.
+//! Routers that this member remembers, and that have other keys or newer certificates now: without
+//! this a leaf all of whose routers have changed their keys would know nobody, and so would a
+//! router that comes back to a ring in which all others have.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::certificate::RingId;
+use crate::certificate::{Certificate, RingId};
+use crate::clock::unix_seconds;
 use crate::directory::Directory;
 use crate::limits::FOLLOW_AT_START;
+use crate::renewal::renewed_by;
 use crate::state::{State, StateError};
 
 /// How often it is looked whether somebody has changed its key.
@@ -62,6 +64,7 @@ impl RouterFollower {
         let mut all = true;
         for old in self.state.routers(&self.ring)? {
             if self.directory.statement().heir(old.serial()).is_none() {
+                self.follow_renewed(&old).await?;
                 continue;
             }
             match self.directory.heir(old.serial(), old.name()).await {
@@ -73,5 +76,20 @@ impl RouterFollower {
             }
         }
         Ok(all)
+    }
+
+    /// A router whose certificate ends before long, or has ended, has a newer one if it runs.
+    async fn follow_renewed(&self, old: &Certificate) -> Result<(), StateError> {
+        if unix_seconds() < renewed_by(old) {
+            return Ok(());
+        }
+        match self.directory.newest(old.member()).await {
+            Ok(new) if new.serial() > old.serial() => self.state.follow_router(old, &new),
+            Ok(_) => Ok(()),
+            Err(error) => {
+                tracing::debug!(%error, name = %old.name(), "no newer certificate of a known router");
+                Ok(())
+            }
+        }
     }
 }

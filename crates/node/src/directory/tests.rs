@@ -127,6 +127,31 @@ fn what_gives_way_takes_no_name_along_that_is_anothers() {
 }
 
 #[test]
+fn dns_is_asked_now_and_then_for_a_newer_certificate_that_it_does_not_have() {
+    let owner = Identity::generate().unwrap();
+    let directory = directory(&owner);
+    let (member, now) = (MemberId::new([1; 32]), unix_seconds());
+    let fields = CertificateFields {
+        member,
+        name: "oslo".parse().unwrap(),
+        address: None,
+        nonce: [0; 16],
+        not_before: now - 20_000,
+        not_after: now + 1_000,
+        serial: (now - 20_000) * 1_000_000,
+    };
+    let old = Certificate::issue(&owner, &fields);
+    directory.admit(old.as_bytes()).unwrap();
+    let start = Instant::now();
+    assert_eq!(directory.ageing(start, now), [member]);
+    // DNS has the same one still.
+    directory.admit(old.as_bytes()).unwrap();
+    assert_eq!(directory.ageing(start, now), []);
+    let later = start + std::time::Duration::from_secs(1_000 / 16 + 1);
+    assert_eq!(directory.ageing(later, now), [member]);
+}
+
+#[test]
 fn no_more_is_remembered_than_the_bounds_say() {
     let owner = Identity::generate().unwrap();
     let mut known = Known::default();

@@ -20,12 +20,14 @@ const LONG_PROLOGUE: &[u8] = b"ringway enrolment 1";
 /// After SPAKE2. The member shows first that it has the key, so that the authority learns of every
 /// wrong one.
 const SPOKEN: &str = "Noise_IKpsk0_25519_AESGCM_SHA256";
-/// Of a member that wants another key. Both sides have keys that the other knows, so there is no
-/// shared secret.
+/// Of a member that wants another key, or a new certificate. Both sides have keys that the other
+/// knows, so there is no shared secret.
 const ROTATION: &str = "Noise_IK_25519_AESGCM_SHA256";
 /// Also what its first message begins with: by that it is known from a new member's, which begins
 /// with a key.
 const ROTATION_PROLOGUE: &[u8] = b"ringway rotation 1";
+/// The same of a member that wants a new certificate for the key that it has.
+const RENEWAL_PROLOGUE: &[u8] = b"ringway renewal 1";
 /// What begins the frame of a member that brings a statement.
 const BRING_PROLOGUE: &[u8] = b"ringway statement 1";
 /// Noise §3: no message is longer.
@@ -110,10 +112,28 @@ pub(super) async fn connect_rotation(
     identity: &Identity,
     ring: &MemberId,
 ) -> Result<Channel, ChannelError> {
+    connect_known(stream, identity, ring, ROTATION_PROLOGUE).await
+}
+
+/// The side of a member that wants a new certificate for its key.
+pub(super) async fn connect_renewal(
+    stream: TcpStream,
+    identity: &Identity,
+    ring: &MemberId,
+) -> Result<Channel, ChannelError> {
+    connect_known(stream, identity, ring, RENEWAL_PROLOGUE).await
+}
+
+async fn connect_known(
+    stream: TcpStream,
+    identity: &Identity,
+    ring: &MemberId,
+    prologue: &[u8],
+) -> Result<Channel, ChannelError> {
     let remote = noise_public(ring).ok_or(ChannelError::BadKey)?;
     let secret = identity.noise_secret();
     let noise = noise::builder(ROTATION)?
-        .prologue(ROTATION_PROLOGUE)?
+        .prologue(prologue)?
         .local_private_key(secret.as_ref())?
         .remote_public_key(&remote)?
         .build_initiator()?;
@@ -121,7 +141,7 @@ pub(super) async fn connect_rotation(
     let mut message = vec![0; MESSAGE];
     let length = handshake.noise.write_message(&[], &mut message)?;
     message.truncate(length);
-    let first = [ROTATION_PROLOGUE, &message].concat();
+    let first = [prologue, &message].concat();
     write_frame(&mut handshake.stream, &first).await?;
     handshake.read().await?;
     handshake.finish()
@@ -134,8 +154,26 @@ pub(super) async fn accept_rotation(
     secret: Zeroizing<[u8; 32]>,
     first: &[u8],
 ) -> Result<([u8; 32], Channel), ChannelError> {
+    accept_known(stream, secret, first, ROTATION_PROLOGUE).await
+}
+
+/// As [`accept_rotation`], for a new certificate.
+pub(super) async fn accept_renewal(
+    stream: TcpStream,
+    secret: Zeroizing<[u8; 32]>,
+    first: &[u8],
+) -> Result<([u8; 32], Channel), ChannelError> {
+    accept_known(stream, secret, first, RENEWAL_PROLOGUE).await
+}
+
+async fn accept_known(
+    stream: TcpStream,
+    secret: Zeroizing<[u8; 32]>,
+    first: &[u8],
+    prologue: &[u8],
+) -> Result<([u8; 32], Channel), ChannelError> {
     let noise = noise::builder(ROTATION)?
-        .prologue(ROTATION_PROLOGUE)?
+        .prologue(prologue)?
         .local_private_key(secret.as_ref())?
         .build_responder()?;
     let mut handshake = Handshake { stream, noise };
@@ -179,6 +217,8 @@ pub(super) enum First {
     Hello(Hello),
     /// Of a member that wants another key: the handshake's first message.
     Rotation(Vec<u8>),
+    /// The same of one that wants a new certificate.
+    Renewal(Vec<u8>),
     /// Of one that brings a statement.
     Brought(Bring),
     /// Of one with a long invite, if it is anything.
@@ -190,6 +230,9 @@ pub(super) async fn first(stream: &mut TcpStream) -> Result<First, ChannelError>
     let frame = read_frame(stream).await?;
     if let Some(message) = frame.strip_prefix(ROTATION_PROLOGUE) {
         return Ok(First::Rotation(message.to_vec()));
+    }
+    if let Some(message) = frame.strip_prefix(RENEWAL_PROLOGUE) {
+        return Ok(First::Renewal(message.to_vec()));
     }
     if let Some(brought) = frame.strip_prefix(BRING_PROLOGUE) {
         let brought = minicbor::decode(brought).map_err(|_| ChannelError::Malformed)?;

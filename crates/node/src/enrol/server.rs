@@ -13,8 +13,8 @@ use zeroize::Zeroizing;
 use super::channel::{self, Accepting, Asking, Channel, ChannelError, First};
 use super::pake::{self, Hello, Refusal};
 use super::tries::Tries;
-use super::{Bring, BringAnswer, Reply, Request, RotationAnswer};
-use crate::authority::{Authority, AuthorityError, Brought, SharedAuthority};
+use super::{Bring, BringAnswer, RenewalAnswer, Reply, Request, RotationAnswer};
+use crate::authority::{Authority, AuthorityError, Brought, Renewed, SharedAuthority};
 use crate::certificate::{Certificate, address_bytes, address_from_bytes};
 use crate::identity::noise_public;
 use crate::limits::{ENROL_CONNECTIONS, ENROL_PER_SOURCE, ENROL_TIME};
@@ -56,6 +56,13 @@ pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority) {
                 Ok(Ok(Done::Rotated(name))) => {
                     tracing::info!(%from, name, "a member has another key");
                 }
+                Ok(Ok(Done::Renewed {
+                    name,
+                    serial,
+                    again,
+                })) => {
+                    tracing::info!(%from, name, serial, again, "a member's certificate is renewed");
+                }
                 Ok(Ok(Done::Brought(Brought::Known))) => {
                     tracing::debug!(%from, "a member has brought a statement that is known");
                 }
@@ -87,6 +94,11 @@ enum EnrolError {
 enum Done {
     Enrolled(String),
     Rotated(String),
+    Renewed {
+        name: String,
+        serial: u64,
+        again: bool,
+    },
     Brought(Brought),
 }
 
@@ -108,6 +120,7 @@ impl Enrolling {
     async fn run(self, mut stream: TcpStream, place: &SharedPlace) -> Result<Done, EnrolError> {
         let proven = match channel::first(&mut stream).await? {
             First::Rotation(first) => return self.rotation(stream, &first, place).await,
+            First::Renewal(first) => return self.renewal(stream, &first, place).await,
             First::Brought(brought) => return self.brought(stream, brought).await,
             First::Hello(hello) => self.spoken(stream, &hello).await?,
             First::Other(first) => self.long(stream, &first).await?,
@@ -160,6 +173,48 @@ impl Enrolling {
             Err(error) => {
                 let reason = in_words(&error);
                 channel.send(&RotationAnswer::Refused { reason }).await?;
+                Err(error.into())
+            }
+        }
+    }
+
+    async fn renewal(
+        &self,
+        stream: TcpStream,
+        first: &[u8],
+        place: &SharedPlace,
+    ) -> Result<Done, EnrolError> {
+        let secret = self.secret().await?;
+        let (remote, mut channel) = channel::accept_renewal(stream, secret, first).await?;
+        let shown: ByteVec = channel.receive().await?;
+        let ring = self
+            .authority
+            .with(|authority| Ok(authority.ring_id()))
+            .await?;
+        let named = Certificate::decode(&shown, &ring).map_err(|_| ChannelError::Malformed)?;
+        // Certificates are public; the handshake proves whose this one is.
+        if noise_public(&named.member()) != Some(remote) {
+            return Err(ChannelError::BadKey.into());
+        }
+        place.keep();
+        let renewed = self
+            .authority
+            .with(move |authority| authority.renew_asked(&shown))
+            .await;
+        match renewed {
+            Ok(Renewed { certificate, again }) => {
+                let bytes = certificate.as_bytes().to_vec().into();
+                let answer = RenewalAnswer::Granted { certificate: bytes };
+                channel.send(&answer).await?;
+                Ok(Done::Renewed {
+                    name: certificate.name().to_string(),
+                    serial: certificate.serial(),
+                    again,
+                })
+            }
+            Err(error) => {
+                let reason = in_words(&error);
+                channel.send(&RenewalAnswer::Refused { reason }).await?;
                 Err(error.into())
             }
         }

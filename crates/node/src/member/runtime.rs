@@ -310,6 +310,10 @@ impl Runtime {
                 self.end_revoked();
                 self.tidy_whereabouts(now);
             }
+            Command::Renewed(certificate) => {
+                self.links.renew_certificate(now, &certificate);
+                self.membership.certificate = *certificate;
+            }
         }
     }
 

@@ -9,8 +9,10 @@ use ringway_transport::{CounterSnapshot, Protocol};
 
 use super::ring::{position, since};
 use super::runtime::Runtime;
+use crate::clock::unix_seconds;
 use crate::control::{LinkStatus, RouterRef, Status, TransportStatus};
 use crate::limits::STATEMENT_BEHIND;
+use crate::renewal::warned_from;
 
 impl Runtime {
     pub(super) fn status(&self, now: Instant) -> Status {
@@ -34,6 +36,10 @@ impl Runtime {
             ring: self.membership.domain.clone(),
             statement: self.directory.statement().number(),
             statement_in_dns: self.statement_in_dns(),
+            serial: own.serial(),
+            expires: own.not_after(),
+            expires_soon: unix_seconds() >= warned_from(own),
+            not_renewed: self.directory.not_renewed(),
             pid: std::process::id(),
             uptime_s: since(now, self.started).as_secs_f64(),
             state: match self.convicted {

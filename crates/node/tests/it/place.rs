@@ -41,6 +41,7 @@ impl Place {
             enrol: self.enrol,
             successors: 3,
             group: 9,
+            lifetime: ringway_node::limits::CERTIFICATE_LIFETIME,
         }
     }
 

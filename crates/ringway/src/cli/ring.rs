@@ -67,6 +67,9 @@ pub(crate) struct InitArgs {
     /// withstand more malicious routers, and exchange more messages; it cannot be changed later
     #[arg(long, value_name = "G", default_value_t = 9, value_parser = values::group)]
     pub(crate) group: usize,
+    /// How long certificates are valid, from 10s to 365d; members renew theirs by themselves
+    #[arg(long, value_name = "TIME", default_value = "365d", value_parser = values::duration)]
+    pub(crate) lifetime: Duration,
 }
 
 /// `ringway ring serve`.

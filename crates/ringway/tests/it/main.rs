@@ -20,6 +20,7 @@ mod pages;
 mod publish;
 mod queue;
 mod records;
+mod renewal;
 mod restart;
 mod restored;
 mod resume;

@@ -18,6 +18,7 @@ fn init(folder: &Path) -> Authority {
         enrol: "127.0.0.1:7410".parse().unwrap(),
         successors: 4,
         group: 9,
+        lifetime: crate::limits::CERTIFICATE_LIFETIME,
     };
     Authority::init(folder, &options).unwrap()
 }

@@ -23,6 +23,7 @@ impl Ring {
             enrol: "127.0.0.1:7410".parse().unwrap(),
             successors: 4,
             group: 9,
+            lifetime: crate::limits::CERTIFICATE_LIFETIME,
         };
         let authority = Authority::init(folder.path(), &options).unwrap();
         Ring {

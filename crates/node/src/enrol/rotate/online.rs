@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::authority::{Authority, InitOptions, InviteOptions, MemberState, Server};
 use crate::certificate::Role;
-use crate::enrol;
+use crate::enrol::{self, RenewalAnswer};
 
 struct Place {
     folder: tempfile::TempDir,
@@ -35,6 +35,7 @@ impl Place {
             enrol,
             successors: 3,
             group: 9,
+            lifetime: crate::limits::CERTIFICATE_LIFETIME,
         };
         let owner = folder.path().join("owner");
         let server = Server::bind(Authority::init(&owner, &options).unwrap());
@@ -167,4 +168,38 @@ async fn whoever_is_revoked_is_told_so() {
     place.authority().revoke("alice").unwrap();
     let refused = alice.ask(Some(place.dns)).await.unwrap_err();
     assert!(refused.to_string().contains("revoked"), "{refused}");
+}
+
+/// What the authority says of this certificate to whoever shows this key.
+async fn told_of_renewal(place: &Place, shown: &Identity, own: &Certificate) -> Option<String> {
+    let stream = TcpStream::connect(place.enrol).await.unwrap();
+    let ring = place.authority().ring_id();
+    let channel = channel::connect_renewal(stream, shown, &ring).await;
+    let mut channel = channel.ok()?;
+    let bytes: ByteVec = own.as_bytes().to_vec().into();
+    channel.send(&bytes).await.ok()?;
+    match channel.receive().await.ok()? {
+        RenewalAnswer::Granted { .. } => Some("granted".to_owned()),
+        RenewalAnswer::Refused { reason } => Some(reason),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_is_renewed_for_whoever_has_its_key_only() {
+    let place = Place::new().await;
+    let (_, alice) = place.joined("alice").await;
+    let (_, mallory) = place.joined("mallory").await;
+    let own = &alice.membership.certificate;
+    let told = told_of_renewal(&place, &alice.old, own).await;
+    assert!(told.unwrap().contains("not over yet"));
+    let stranger = Identity::generate().unwrap();
+    for shown in [&mallory.old, &stranger] {
+        assert_eq!(told_of_renewal(&place, shown, own).await, None);
+    }
+    // Nor does another message of the same handshake pass for it.
+    let ring = &alice.membership;
+    assert_eq!(place.told(&alice.old, ring, own.as_bytes()).await, None);
+    place.authority().revoke("alice").unwrap();
+    let told = told_of_renewal(&place, &alice.old, own).await;
+    assert!(told.unwrap().contains("revoked"));
 }

@@ -522,3 +522,40 @@ fn by_mail_keys_last_and_new_ones_may_take_their_time() {
         0
     );
 }
+
+#[test]
+fn a_renewed_certificate_is_shown_at_once_and_no_link_goes_down() {
+    let owner = Identity::generate().unwrap();
+    let identity = Identity::generate().unwrap();
+    let own = issue(&owner, &identity, "a");
+    let a = restarted(&owner, identity.clone(), own.clone(), 1, 0);
+    let mut net = Net::new(vec![a, member(&owner, "b", 2)]);
+    let shown: Arc<std::sync::Mutex<Vec<u64>>> = Arc::default();
+    let (seen, ring) = (Arc::clone(&shown), owner.member());
+    net.members[1].links.gatekeeper = Arc::new(move |bytes| {
+        let certificate = Certificate::decode(bytes, &ring).ok()?;
+        seen.lock().unwrap().push(certificate.serial());
+        Some(certificate)
+    });
+    net.connect(0, 1);
+    net.settle();
+    assert!(std::mem::take(&mut *shown.lock().unwrap()).contains(&1));
+
+    let fields = CertificateFields {
+        member: own.member(),
+        name: own.name().clone(),
+        address: None,
+        nonce: own.nonce(),
+        not_before: 0,
+        not_after: u64::MAX,
+        serial: 2,
+    };
+    let now = net.now;
+    let newer = Certificate::issue(&owner, &fields);
+    net.members[0].links.renew_certificate(now, &newer);
+    assert!(net.send(0, 1, text("meanwhile")));
+    net.settle();
+    assert!(shown.lock().unwrap().contains(&2) && !shown.lock().unwrap().contains(&1));
+    assert!(said(&net.members[1]).contains(&text("meanwhile")));
+    assert_eq!([0, 1].map(|index| net.members[index].down), [0, 0]);
+}
