@@ -283,6 +283,25 @@ impl Ring {
         })
     }
 
+    /// Joins a member again in its home, by a new invite, and gives what `join` has printed. Its
+    /// daemon must have ended.
+    ///
+    /// # Errors
+    /// When it is not taken.
+    pub fn join_again(&self, name: &str) -> Result<Value, TestbedError> {
+        let member = self.member(name)?;
+        let role = member.joined["role"].as_str().unwrap_or("leaf");
+        let invited = self.owner_call(&["ring", "invite", name, "--role", role])?;
+        let invite = invited.first().and_then(|object| object["invite"].as_str());
+        let joined = call(
+            &member.program,
+            &member.home,
+            &["join"],
+            invite.unwrap_or_default(),
+        );
+        Ok(joined?.pop().unwrap_or_default())
+    }
+
     /// The folder of everything.
     #[must_use]
     pub fn folder(&self) -> &Path {

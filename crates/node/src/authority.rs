@@ -4,6 +4,7 @@
 //! server share them; SQLite keeps them apart, and the server notices what a command has changed.
 
 mod admit;
+mod again;
 mod dns;
 mod dns_tcp;
 mod kept;
@@ -130,6 +131,9 @@ pub enum AuthorityError {
     /// The invite is used, expired or unknown, or the request does not fit it.
     #[error("{0}")]
     EnrolmentRefused(&'static str),
+    /// The key that would join was a member's, and is not to be one's again.
+    #[error("{0}")]
+    KeyIsOver(&'static str),
     /// [`KEPT_SERVERS`] are kept current.
     #[error(
         "{KEPT_SERVERS} DNS servers are kept current already: let one go with `ringway ring publish --forget HOST`"
@@ -190,6 +194,7 @@ impl AuthorityError {
             | AuthorityError::Restored { .. }
             | AuthorityError::NothingFound
             | AuthorityError::EnrolmentRefused(_)
+            | AuthorityError::KeyIsOver(_)
             | AuthorityError::Identity(_)
             | AuthorityError::Home(_)
             | AuthorityError::Database(_)
@@ -497,6 +502,10 @@ impl Authority {
             }
             (Role::Router, Some(_)) | (Role::Leaf, None) => {}
         }
+        if let Some(back) = self.comes_again(&invite.name, member, address, now)? {
+            self.store.use_invite_again(&invite.id, &back, now)?;
+            return Ok(back.certificate);
+        }
         let certificate = self.certify(invite.name.clone(), member, address, now)?;
         self.store.use_invite(&invite.id, &certificate, now)?;
         Ok(certificate)
@@ -519,11 +528,6 @@ impl Authority {
             ));
         }
         self.check_current()?;
-        if self.store.knows_member(&member)? {
-            return Err(refuse(
-                "this key is a member already or was revoked: join with a fresh --home",
-            ));
-        }
         if let Some(address) = address
             && self.store.address_taken(address)?
         {

@@ -23,7 +23,7 @@ use self::key::KeyKeeper;
 pub use self::lookup::{NotFound, Owner};
 use self::renew::CertificateKeeper;
 use self::routers::RouterFollower;
-use crate::certificate::{Certificate, CertificateError, Role};
+use crate::certificate::{Certificate, CertificateError, Name, Role};
 use crate::clock::unix_seconds;
 use crate::config::{Config, ConfigError, Wrong};
 use crate::control::{self, ControlServerError, ControlSocket, Services};
@@ -51,12 +51,17 @@ pub enum DaemonError {
         "{0}/identity.key is not the key of this member's certificate: restore it from a backup"
     )]
     OtherKey(String),
-    /// The membership has ended.
+    /// The membership has ended, or begins later.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// It has ended by itself.
+    #[error(
+        "the certificate of {0} has run out: if the clock is right, ask the ring owner for a new invite, and join by it with the same --home"
+    )]
+    RunOut(Name),
     /// The owner has revoked it.
     #[error(
-        "the ring owner has revoked this member: ask for a new invite and join with another --home"
+        "the ring owner has revoked this member: ask for a new invite, and join by it with the same --home"
     )]
     Revoked,
     /// Its certificate was replaced, and the new key is not here.
@@ -411,7 +416,7 @@ impl Daemon {
             Some(Ending::Rotated) => Ok(Ended::Rotated),
             Some(Ending::Replaced) => Err(DaemonError::Replaced),
             Some(Ending::Over) => {
-                directory.own(&own).check_time(unix_seconds())?;
+                check_time(&directory.own(&own))?;
                 Err(DaemonError::Revoked)
             }
         }
@@ -534,7 +539,7 @@ impl Opened {
         let own = &membership.certificate;
         let identity = enrol::load_identity(home, own)?;
         let identity = identity.ok_or_else(|| DaemonError::OtherKey(shown()))?;
-        own.check_time(unix_seconds())?;
+        check_time(own)?;
         if is_over(&membership.statement, own) {
             return Err(DaemonError::Revoked);
         }
@@ -549,6 +554,15 @@ impl Opened {
             config,
             identity,
         })
+    }
+}
+
+/// Whether the certificate is valid now.
+fn check_time(own: &Certificate) -> Result<(), DaemonError> {
+    let now = unix_seconds();
+    match own.not_after() <= now {
+        true => Err(DaemonError::RunOut(own.name().clone())),
+        false => Ok(own.check_time(now)?),
     }
 }
 

@@ -495,10 +495,12 @@ impl Directory {
         heir.map(|_| certificate)
     }
 
-    /// True if it is known that this member, whose certificate had this serial (0 if that was never
-    /// noted), is no longer one and has no other key.
+    /// True if the owner has ended the membership of this member, whose certificate had this serial
+    /// (0 if that was never noted), and it has no other key. One whose certificate has only run out
+    /// may come back with the next.
     pub(crate) fn has_lost(&self, member: &MemberId, serial: u64) -> bool {
-        let ended = self.has_ended(member) || self.ends(serial);
+        let known = self.known().serial_of(member);
+        let ended = known.is_some_and(|serial| self.ends(serial)) || self.ends(serial);
         ended && !self.has_heir(member, serial)
     }
 

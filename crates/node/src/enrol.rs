@@ -19,6 +19,7 @@
 //! more than an authority that was restored from a backup brings
 //! that there (`bring`).
 
+mod again;
 mod bring;
 mod channel;
 mod client;
@@ -73,6 +74,9 @@ enum Reply {
     Refused {
         #[n(0)]
         reason: String,
+        /// True if the same invite is good for another key.
+        #[n(1)]
+        other_key: Option<bool>,
     },
 }
 

@@ -165,14 +165,15 @@ impl State {
             .map_err(self.fail())
     }
 
-    /// Stores a new membership.
+    /// Stores a new membership; what the one before has counted is not counted anew.
     ///
     /// # Errors
     /// When the database fails.
     pub fn set_membership(&self, membership: &Membership) -> Result<()> {
         self.connection()
             .execute(
-                "INSERT OR REPLACE INTO membership VALUES (1, ?1, ?2, ?3, ?4, 0, 0, 0)",
+                "INSERT INTO membership VALUES (1, ?1, ?2, ?3, ?4, 0, 0, 0)
+                 ON CONFLICT DO UPDATE SET ring = ?1, domain = ?2, certificate = ?3, statement = ?4",
                 params![
                     &membership.ring.as_bytes()[..],
                     membership.domain,

@@ -46,8 +46,9 @@ fn show(context: &Context, joined: &Joined) -> Result<(), Failure> {
             .ring_key
             .as_ref()
             .map_or_else(String::new, |key| format!("\nring key {key}"));
+        let again = if joined.again { " again" } else { "" };
         format!(
-            "joined {} as {} ({}){position}",
+            "joined {}{again} as {} ({}){position}",
             joined.ring, joined.name, joined.role
         )
     })?;

@@ -65,6 +65,10 @@ impl Authority {
             ));
         }
         let name = request.name().clone();
+        if let Some(back) = self.comes_again(&name, request.member(), address, now)? {
+            self.store.admit_again(&back, now)?;
+            return Ok(back.certificate);
+        }
         let certificate = self.certify(name, request.member(), address, now)?;
         self.store.admit(&certificate, now)?;
         Ok(certificate)

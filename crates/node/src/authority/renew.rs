@@ -82,7 +82,11 @@ impl Authority {
     }
 
     /// The next certificate of the same member: all but the time and the serial is as before.
-    fn next_of(&mut self, old: &Certificate, now: u64) -> Result<Certificate, AuthorityError> {
+    pub(super) fn next_of(
+        &mut self,
+        old: &Certificate,
+        now: u64,
+    ) -> Result<Certificate, AuthorityError> {
         let fields = CertificateFields {
             member: old.member(),
             name: old.name().clone(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub(crate) use self::invites::InviteEntry;
 pub use self::invites::OpenInvite;
-pub(super) use self::invites::withdraw;
+pub(super) use self::invites::{spend, withdraw};
 use super::{AuthorityError, InitOptions, KeptServer};
 use crate::certificate::{Certificate, RingId, Role};
 use crate::clock::{unix_micros, unix_seconds};

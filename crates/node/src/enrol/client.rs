@@ -8,6 +8,7 @@ use ringway_transport::Signer;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::again::{Before, JoiningKey};
 use super::channel::{self, Channel, ChannelError};
 use super::locate::{LocateError, locate};
 use super::pake::Refusal;
@@ -41,6 +42,8 @@ pub struct Joined {
     pub ring_key: Option<String>,
     /// Where a router listens.
     pub address: Option<SocketAddr>,
+    /// True if the home was a member's before.
+    pub again: bool,
 }
 
 /// Why an enrolment failed.
@@ -89,6 +92,16 @@ pub enum JoinError {
         home: String,
         /// The member there.
         name: String,
+        /// Its ring.
+        ring: String,
+    },
+    /// What the home folder holds is another ring's.
+    #[error(
+        "{home} was the home of a member of {ring}: join that ring again, or give another folder with --home"
+    )]
+    OtherRingsHome {
+        /// The home folder.
+        home: String,
         /// Its ring.
         ring: String,
     },
@@ -146,8 +159,13 @@ pub enum JoinError {
         address: SocketAddr,
     },
     /// The authority said no.
-    #[error("the ring's authority refused: {0}")]
-    Refused(String),
+    #[error("the ring's authority refused: {reason}")]
+    Refused {
+        /// Why.
+        reason: String,
+        /// True if it may take another key.
+        other_key: bool,
+    },
     /// What the authority sent does not verify.
     #[error("the authority sent a certificate that does not fit: {0}")]
     Certificate(#[from] CertificateError),
@@ -203,6 +221,7 @@ impl JoinError {
             self,
             JoinError::Invite(_)
                 | JoinError::AlreadyMember { .. }
+                | JoinError::OtherRingsHome { .. }
                 | JoinError::Listen(_)
                 | JoinError::Admission(_)
                 | JoinError::Name(_)
@@ -264,7 +283,7 @@ pub struct JoinOptions {
 /// Enrols the member whose home is `home` with `invite`; a router listens at `listen`.
 ///
 /// The key is made first and kept, so that a join that was cut off can be repeated with the same
-/// invite.
+/// invite. A home whose membership has ended joins again: what is in it stays.
 ///
 /// # Errors
 /// See [`JoinError`]; nothing but the key has been stored then.
@@ -294,15 +313,59 @@ pub async fn join_with(
     let place = Place::new(&invite, options.at)?;
     home::create_own_folder(home)?;
     let state = State::open(home)?;
-    refuse_second(home, &state)?;
-    let identity = Identity::load_or_create(&home::identity_path(home))?;
+    let before = Before::look(home, &state).await?;
+    let before = before.as_ref();
+    // A daemon that runs still would go on with the membership that has ended.
+    let _lock = before.map(|_| home::lock(home)).transpose()?;
     let address = place.find(options.resolver).await?;
-    let asked = ask(&identity, &invite, address, options.listen);
-    let (ring, reply) = timeout(ENROL_TIME, asked)
-        .await
-        .map_err(|_| JoinError::TimedOut { address })??;
-    let granted = granted(&ring, reply)?;
-    store(home, &state, &identity, &ring.id, granted)
+    let asking = Asking {
+        home,
+        invite: &invite,
+        address,
+        listen: options.listen.or(before.and_then(Before::listens)),
+        before,
+    };
+    let asked = timeout(2 * ENROL_TIME, asking.run()).await;
+    let (ring, granted) = asked.map_err(|_| JoinError::TimedOut { address })??;
+    store(home, &state, before, &ring, granted)
+}
+
+/// A new member at the authority.
+struct Asking<'a> {
+    home: &'a Path,
+    invite: &'a AnyInvite,
+    address: SocketAddr,
+    listen: Option<SocketAddr>,
+    before: Option<&'a Before>,
+}
+
+impl Asking<'_> {
+    /// With another key, if the authority does not take the one that was here.
+    async fn run(&self) -> Result<(RingId, Granted), JoinError> {
+        let mut key = JoiningKey::begin(self.home, self.before)?;
+        loop {
+            let asked = self.ask(&key.identity).await;
+            let another = match asked {
+                Err(JoinError::Refused { other_key, .. }) if other_key && self.before.is_some() => {
+                    key.another()?
+                }
+                _ => None,
+            };
+            match another {
+                Some(another) => key = another,
+                None => return asked,
+            }
+        }
+    }
+
+    async fn ask(&self, identity: &Identity) -> Result<(RingId, Granted), JoinError> {
+        let (ring, reply) = ask(identity, self).await?;
+        let granted = granted(&ring, reply)?;
+        if granted.certificate.member() != identity.member() {
+            return Err(CertificateError::OtherRing.into());
+        }
+        Ok((ring.id, granted))
+    }
 }
 
 /// Where the authority is, as far as it is known.
@@ -342,30 +405,19 @@ pub(super) fn check_listen(listen: Option<SocketAddr>) -> Result<(), JoinError> 
     }
 }
 
-/// A home holds one membership.
-pub(super) fn refuse_second(home: &Path, state: &State) -> Result<(), JoinError> {
-    match state.membership()? {
-        None => Ok(()),
-        Some(membership) => Err(JoinError::AlreadyMember {
-            home: home.display().to_string(),
-            name: membership.certificate.name().to_string(),
-            ring: membership.domain,
-        }),
-    }
-}
-
 /// The ring that is joined: proven, once the channel stands.
 struct Ring {
     id: RingId,
     domain: String,
 }
 
-async fn ask(
-    identity: &Identity,
-    invite: &AnyInvite,
-    address: SocketAddr,
-    listen: Option<SocketAddr>,
-) -> Result<(Ring, Reply), JoinError> {
+async fn ask(identity: &Identity, asking: &Asking<'_>) -> Result<(Ring, Reply), JoinError> {
+    let Asking {
+        invite,
+        address,
+        listen,
+        ..
+    } = *asking;
     let stream = TcpStream::connect(address)
         .await
         .map_err(|source| JoinError::Unreachable { address, source })?;
@@ -391,6 +443,9 @@ async fn ask(
         }
         AnyInvite::Spoken(invite) => ask_spoken(stream, identity, invite, address).await?,
     };
+    if let Some(before) = asking.before {
+        before.check_ring(asking.home, &ring.id)?;
+    }
     let exchange = async {
         let request = Request {
             member: (*identity.member().as_bytes()).into(),
@@ -439,7 +494,12 @@ async fn ask_spoken(
 /// What the authority's reply grants, if everything in it is signed by the ring's owner.
 fn granted(ring: &Ring, reply: Reply) -> Result<Granted, JoinError> {
     let (certificate, statement, routers, dns) = match reply {
-        Reply::Refused { reason } => return Err(JoinError::Refused(printable(&reason, 200))),
+        Reply::Refused { reason, other_key } => {
+            return Err(JoinError::Refused {
+                reason: printable(&reason, 200),
+                other_key: other_key == Some(true),
+            });
+        }
         Reply::Granted {
             certificate,
             statement,
@@ -460,26 +520,30 @@ fn granted(ring: &Ring, reply: Reply) -> Result<Granted, JoinError> {
     })
 }
 
-/// Makes the home a member's.
+/// Makes the home a member's; of one that was one before, all else stays.
 pub(super) fn store(
     home: &Path,
     state: &State,
-    identity: &Identity,
+    before: Option<&Before>,
     ring: &RingId,
     granted: Granted,
 ) -> Result<Joined, JoinError> {
     let Granted {
         domain,
         certificate,
-        statement,
+        mut statement,
         routers,
         dns,
     } = granted;
     certificate.check_time(unix_seconds())?;
-    if certificate.member() != identity.member() {
-        return Err(CertificateError::OtherRing.into());
+    if before.is_none() || !home::config_path(home).exists() {
+        Config::write_new(home, dns, certificate.address())?;
     }
-    Config::write_new(home, dns, certificate.address())?;
+    if let Some(before) = before
+        && before.membership.statement.number() > statement.number()
+    {
+        statement = before.membership.statement.clone();
+    }
     for router in &routers {
         state.remember_router(router)?;
     }
@@ -490,13 +554,17 @@ pub(super) fn store(
         ring: domain.clone(),
         ring_key: certificate.ring_key().map(|key| key.to_string()),
         address: certificate.address(),
+        again: before.is_some(),
     };
-    // Last: with a membership on disk the member has joined.
-    state.set_membership(&Membership {
+    // With a membership on disk the member has joined.
+    let membership = Membership {
         ring: *ring,
         domain,
         certificate,
         statement,
-    })?;
+    };
+    state.set_membership(&membership)?;
+    // Another key takes the place of the one before; a start would do it as well.
+    super::load_identity(home, &membership.certificate)?;
     Ok(joined)
 }

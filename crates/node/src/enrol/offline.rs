@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::client::{JoinError, Joined, refuse_second, store};
+use super::again::{Before, JoiningKey, key_of};
+use super::client::{JoinError, Joined, store};
 use crate::admission::{AdmissionReply, AdmissionRequest};
 use crate::certificate::{Name, RingId};
 use crate::clock::unix_seconds;
 use crate::home;
-use crate::identity::{Identity, IdentityError};
+use crate::identity::IdentityError;
 use crate::state::State;
 
 /// Makes the request of the machine whose home is `home`, a router's if it listens somewhere. The
@@ -25,8 +26,9 @@ pub fn request(
     let name: Name = name.parse()?;
     super::client::check_listen(listen)?;
     home::create_own_folder(home)?;
-    refuse_second(home, &State::open(home)?)?;
-    let identity = Identity::load_or_create(&home::identity_path(home))?;
+    let before = Before::of(home, &State::open(home)?)?;
+    let identity = JoiningKey::begin(home, before.as_ref())?.identity;
+    let listen = listen.or(before.as_ref().and_then(Before::listens));
     let mut nonce = [0; 16];
     getrandom::fill(&mut nonce).map_err(IdentityError::Random)?;
     let request = AdmissionRequest::new(&identity, name, listen, nonce, unix_seconds());
@@ -55,12 +57,20 @@ pub fn complete(home: &Path, reply: &AdmissionReply, ring: &RingId) -> Result<Jo
         Err(error) => return Err(error.into()),
     };
     let state = State::open(home)?;
-    refuse_second(home, &state)?;
-    let identity = Identity::load(&home::identity_path(home))?;
-    if !reply.answers(&pending) {
+    let before = Before::of(home, &state)?;
+    let before = before.as_ref();
+    let _lock = before.map(|_| home::lock(home)).transpose()?;
+    if let Some(before) = before {
+        before.check_ring(home, ring)?;
+    }
+    let certified = reply.granted.certificate.member();
+    if !reply.answers(&pending) || certified != pending.member() {
         return Err(JoinError::OtherRequest);
     }
-    let joined = store(home, &state, &identity, ring, reply.granted.clone())?;
+    if key_of(home, certified)?.is_none() {
+        return Err(JoinError::OtherRequest);
+    }
+    let joined = store(home, &state, before, ring, reply.granted.clone())?;
     // It has done its work; were it to stay, a later reply to it would still find a member here.
     std::fs::remove_file(&path).ok();
     Ok(joined)

@@ -344,14 +344,18 @@ impl Enrolling {
 
 async fn refuse(mut channel: Channel, error: AuthorityError) -> Result<String, EnrolError> {
     let reason = in_words(&error);
-    channel.send(&Reply::Refused { reason }).await?;
+    let other_key = matches!(error, AuthorityError::KeyIsOver(_)).then_some(true);
+    let refused = Reply::Refused { reason, other_key };
+    channel.send(&refused).await?;
     Err(error.into())
 }
 
 /// What the other side may know of it.
 fn in_words(error: &AuthorityError) -> String {
     match error {
-        AuthorityError::EnrolmentRefused(reason) => (*reason).to_owned(),
+        AuthorityError::EnrolmentRefused(reason) | AuthorityError::KeyIsOver(reason) => {
+            (*reason).to_owned()
+        }
         AuthorityError::Restored { .. } => {
             "the authority's folder is an old copy: ask the ring's owner to run `ringway ring recover`, and try again".to_owned()
         }

@@ -212,6 +212,8 @@ async fn receive(
         Err(Ended::Lost(BEGUN_ANEW.to_owned()))
     } else if live.phase() == Phase::Done {
         Ok(())
+    } else if ended_with_membership(&live.record()) {
+        Err(Ended::Refuse(MEMBERSHIP_ENDED.to_owned(), true))
     } else if live.phase().is_ended() {
         Err(refused(GIVEN_UP_HERE))
     } else {
@@ -257,6 +259,13 @@ async fn receive(
         discard(context, &live).await;
     }
     ended
+}
+
+/// Why a transfer has failed whose sender was revoked.
+pub(super) const MEMBERSHIP_ENDED: &str = "the sender's membership has ended";
+
+pub(super) fn ended_with_membership(record: &Record) -> bool {
+    record.phase == Phase::Failed && record.reason.as_deref() == Some(MEMBERSHIP_ENDED)
 }
 
 const STALLED: &str = "the sender has stalled";
@@ -331,6 +340,12 @@ fn register(context: &Context, peer: MemberId, offer: &Offer) -> Result<Arc<Live
         let whose = Whose::of(&context.directory, &record, &certificate);
         let same = record.hash == Some(hash) && record.size == offer.size;
         return match record.phase {
+            // The same content in the same name.
+            _ if same && whose != Whose::Anothers && ended_with_membership(&record) => {
+                context.revive(&live);
+                context.follow(&live, &certificate);
+                Ok(live)
+            }
             Phase::Cancelled | Phase::Failed => Err(refuse(GIVEN_UP_HERE)),
             _ if same && whose == Whose::Its => {
                 context.follow(&live, &certificate);
@@ -414,13 +429,16 @@ async fn take_content(
     // A membership that has ended meanwhile brings no file into the inbox.
     let sender = content.connection.peer();
     if context.directory.cached(&sender).is_none() {
-        let ended = "the sender's membership has ended";
         let record = live.record();
-        let waits = context.directory.has_heir(&sender, record.peer_serial);
-        return Err(match waits {
-            true => Ended::Lost("the sender has another key now".to_owned()),
-            false => refused(ended),
-        });
+        let lost = context.directory.has_lost(&sender, record.peer_serial);
+        if lost {
+            let reason = Some(MEMBERSHIP_ENDED.to_owned());
+            context.set_phase(live, Phase::Failed, reason);
+            // It is not given up there: the sender may join again.
+            return Err(Ended::Refuse(MEMBERSHIP_ENDED.to_owned(), true));
+        }
+        let reason = "the sender has another key or certificate now";
+        return Err(Ended::Lost(reason.to_owned()));
     }
     let (inbox, name) = (context.inbox.clone(), live.record().file);
     let finished = tokio::task::spawn_blocking(move || partial.finish(&inbox, &name)).await;
@@ -494,6 +512,9 @@ async fn write_content(
     };
     // The thread ends with its pipe: nobody else may touch the partial file before.
     let (partial, result) = writing.await.map_err(|error| disk(&error))?;
+    if ended_with_membership(&live.record()) {
+        return Err(Ended::Refuse(MEMBERSHIP_ENDED.to_owned(), true));
+    }
     if *live.cancelled.borrow() {
         return Err(refused(GIVEN_UP_HERE));
     }

@@ -165,6 +165,20 @@ impl Context {
         self.save(live);
     }
 
+    /// A transfer that has ended with its sender's membership begins anew: the sender has joined
+    /// again.
+    pub(super) fn revive(&self, live: &Live) {
+        {
+            let mut record = live.lock_record();
+            if !receive::ended_with_membership(&record) {
+                return;
+            }
+            (record.phase, record.reason) = (Phase::Waiting, None);
+        }
+        live.cancelled.send_replace(false);
+        self.save(live);
+    }
+
     fn status(&self, live: &Live) -> TransferStatus {
         live.status(&self.directory)
     }
@@ -427,7 +441,8 @@ impl Transfers {
     }
 
     /// Ends what flows to or from members who are no longer good: revoked, or past their
-    /// certificate's time. What comes from one that has only another key waits for it.
+    /// certificate's time. What comes from one that has only another key, or may have another
+    /// certificate, waits for it.
     pub(crate) fn end_unadmitted(&self) {
         for live in self.context.all() {
             let record = live.record();
@@ -439,7 +454,7 @@ impl Transfers {
             if record.direction == Direction::Receive
                 && directory.has_lost(&record.peer, record.peer_serial)
             {
-                let reason = "the sender's membership has ended".to_owned();
+                let reason = receive::MEMBERSHIP_ENDED.to_owned();
                 self.context.set_phase(&live, Phase::Failed, Some(reason));
                 live.cancelled.send_replace(true);
                 let context = Arc::clone(&self.context);

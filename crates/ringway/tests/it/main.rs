@@ -12,6 +12,7 @@ mod captures;
 mod demo;
 mod gate;
 mod hidden;
+mod join_again;
 mod leaves;
 mod members;
 mod networks;

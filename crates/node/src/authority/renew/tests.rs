@@ -217,3 +217,38 @@ fn the_owner_is_warned_in_the_last_month() {
     ring.renew(&own, 340).unwrap();
     assert!(!soon(&ring.authority, start + 341 * DAY));
 }
+
+#[test]
+fn one_that_has_ended_comes_back_as_what_it_was_and_by_an_invite_only() {
+    let mut ring = Ring::new();
+    let (identity, own) = ring.member("oslo", 1);
+    let later = ring.start + 400 * DAY;
+    let mut come = |name: &str, address, at| {
+        let back =
+            ring.authority
+                .comes_again(&name.parse().unwrap(), identity.member(), address, at)?;
+        let back = back.unwrap();
+        ring.authority.store.admit_again(&back, at)?;
+        Ok::<_, AuthorityError>(back.certificate)
+    };
+    let early = come("oslo", own.address(), ring.start + 300 * DAY).unwrap_err();
+    assert!(early.to_string().contains("needs no invite"), "{early}");
+    let elsewhere = Some(([192, 0, 2, 1], 2).into());
+    for (name, address) in [("bergen", own.address()), ("oslo", elsewhere)] {
+        let other = come(name, address, later).unwrap_err();
+        assert!(matches!(other, AuthorityError::KeyIsOver(_)), "{other}");
+    }
+    let back = come("oslo", own.address(), later).unwrap();
+    assert_eq!(
+        (back.member(), back.ring_key()),
+        (own.member(), own.ring_key())
+    );
+    assert!(back.serial() > own.serial() && back.check_time(later).is_ok());
+    assert_eq!(ring.authority.members().unwrap().len(), 1);
+    ring.authority.revoke("oslo").unwrap();
+    assert!(ring.authority.statement().unwrap().revokes(back.serial()));
+    let over = ring
+        .authority
+        .comes_again(back.name(), identity.member(), back.address(), later);
+    assert!(matches!(over, Err(AuthorityError::KeyIsOver(_))));
+}

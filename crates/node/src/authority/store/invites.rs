@@ -144,16 +144,22 @@ impl Store {
     ) -> Result<()> {
         let fail = self.fail();
         let transaction = immediate(&mut self.connection).map_err(&fail)?;
-        let member = certificate.member();
-        transaction
-            .execute(
-                "UPDATE invites SET used_by = ?2, psk = psk WHERE id = ?1 AND used_by IS NULL",
-                params![&id[..], &member.as_bytes()[..]],
-            )
-            .map_err(&fail)?;
+        spend(&transaction, id, certificate).map_err(&fail)?;
         record(&transaction, certificate, now).map_err(&fail)?;
         transaction.commit().map_err(&fail)
     }
+}
+
+/// Nobody else can use the invite from now on.
+pub(in crate::authority) fn spend(
+    connection: &Connection,
+    id: &[u8; 8],
+    certificate: &Certificate,
+) -> rusqlite::Result<()> {
+    let query = "UPDATE invites SET used_by = ?2, psk = psk WHERE id = ?1 AND used_by IS NULL";
+    let member = certificate.member();
+    connection.execute(query, params![&id[..], &member.as_bytes()[..]])?;
+    Ok(())
 }
 
 /// Deletes the invites for the name that nobody has used.

@@ -125,6 +125,39 @@ async fn whoever_has_the_name_and_is_no_heir_gets_no_file_of_the_one_before() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_came_from_a_revoked_member_begins_anew_once_it_has_joined_again() {
+    let bench = bench(false);
+    begun(&bench).await;
+    let revoked = Statement::issue(&bench.owner, 2, 3, BTreeSet::from([2]));
+    bench.directory.set_statement(revoked);
+    bench.transfers.end_unadmitted();
+    assert_eq!(bench.transfers.list().remove(0).state, "failed");
+    eventually("nothing is left", || bench.parts().is_empty()).await;
+
+    let (certificate, endpoint) = another_key(&bench, 3);
+    bench.directory.admit(certificate.as_bytes()).unwrap();
+    let connection = connect(&bench, &endpoint).await;
+    let (_sink, answer) = offer(&connection, 7).await;
+    assert!(matches!(answer, Frame::Accept { .. }), "{answer:?}");
+    assert_eq!(bench.transfers.list().len(), 1);
+    connection.close(0, "");
+    eventually("waits", || bench.transfers.list()[0].state == "waiting").await;
+    // What was given up by somebody here stays so.
+    let id = bench.transfers.list().remove(0).id;
+    bench.transfers.cancel(&id).unwrap();
+    let connection = connect(&bench, &endpoint).await;
+    let (_sink, answer) = offer(&connection, 7).await;
+    let never = matches!(
+        answer,
+        Frame::Refuse {
+            try_later: false,
+            ..
+        }
+    );
+    assert!(never, "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_sent_to_a_member_with_another_key_goes_to_that() {
     let bench = bench(true);
     let sent = bench.send().unwrap();
