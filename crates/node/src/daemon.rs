@@ -1,6 +1,8 @@
 //! `ringway node`: everything that one member runs, started and stopped in the right order.
 
+mod boot;
 mod bring;
+mod changes;
 mod key;
 mod lookup;
 mod renew;
@@ -16,9 +18,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use ringway_overlay::{Destination, RingKey};
 use ringway_transport::MemberId;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot};
 
 use self::bring::StatementBringer;
+use self::changes::{Changes, RESOLV_CONF};
 use self::key::KeyKeeper;
 pub use self::lookup::{NotFound, Owner};
 use self::renew::CertificateKeeper;
@@ -178,6 +181,7 @@ pub struct Daemon {
     routers: RouterFollower,
     bringer: StatementBringer,
     renewer: CertificateKeeper,
+    changes: Changes,
     ready: Ready,
     messages: Option<Messages>,
     ring_messages: Option<RingMessages>,
@@ -282,17 +286,19 @@ impl Daemon {
     pub async fn start(options: Options) -> Result<Daemon, DaemonError> {
         crate::open_files::raise_limit();
         let home = options.home;
+        let mut changes = Changes::watch(RESOLV_CONF);
         let Opened {
             state,
             membership,
             config,
             identity,
-        } = Opened::read(&home)?;
+        } = boot::opened(&home).await?;
         let own = membership.certificate.clone();
         let lock = home::lock(&home)?;
         let path = home::socket_path(&home);
         let socket = ControlSocket::bind(&path).await?;
         let (directory, routers) = known(&membership, &config, &state).await?;
+        boot::await_addresses(&config, &own, &mut changes).await;
         let (network, arrivals) = Network::start(&config, &identity, &own, &directory).await?;
         let endpoint = Arc::clone(network.quic());
         let over_links = Arc::clone(network.over_links());
@@ -322,7 +328,7 @@ impl Daemon {
             receive: config.receive,
             home: home.clone(),
         })?;
-        let (keys, bringer, renewer) = keeping.keepers(home, &member);
+        let (keys, bringer, renewer) = keeping.keepers(home, &member, &changes);
         let (messages, ring_messages) = mailboxes(&member, &directory, inboxes);
         let services = Services {
             member,
@@ -340,6 +346,7 @@ impl Daemon {
             routers,
             bringer,
             renewer,
+            changes,
             ready,
             messages: Some(messages),
             ring_messages: Some(ring_messages),
@@ -384,7 +391,14 @@ impl Daemon {
         let bringing = tokio::spawn(self.bringer.run());
         let renewing = tokio::spawn(self.renewer.run());
         let disk = (self.state, stored);
-        let watching = tokio::spawn(watch_statement(self.services.clone(), disk, ending));
+        let waking = wake_transfers(
+            self.services.transfers.clone(),
+            self.changes.clone(),
+            self.runtime.returns(),
+        );
+        let waking = tokio::spawn(waking);
+        let services = self.services.clone();
+        let watching = tokio::spawn(watch_statement(services, disk, self.changes, ending));
         let serving = tokio::spawn(control::serve(self.socket, self.services));
         // A task of its own: in the caller's `block_on` every wake-up would cross threads.
         let (stop, stopped) = oneshot::channel();
@@ -403,7 +417,10 @@ impl Daemon {
             tracing::error!(%error, "the member's task failed");
         }
         // The socket's file goes when the task that holds it has ended.
-        for task in [keeping, following, bringing, renewing, watching, serving] {
+        let tasks = [
+            keeping, following, bringing, renewing, waking, watching, serving,
+        ];
+        for task in tasks {
             task.abort();
             if let Err(error) = task.await
                 && !error.is_cancelled()
@@ -437,6 +454,7 @@ impl Keeping {
         self,
         home: PathBuf,
         member: &MemberHandle,
+        changes: &Changes,
     ) -> (KeyKeeper, StatementBringer, CertificateKeeper) {
         let Keeping {
             identity,
@@ -465,6 +483,7 @@ impl Keeping {
             directory,
             member: member.clone(),
             resolver,
+            changes: changes.clone(),
         };
         (keys, bringer, renewer)
     }
@@ -559,10 +578,35 @@ impl Opened {
 
 /// Whether the certificate is valid now.
 fn check_time(own: &Certificate) -> Result<(), DaemonError> {
-    let now = unix_seconds();
-    match own.not_after() <= now {
+    match has_run_out(own) {
         true => Err(DaemonError::RunOut(own.name().clone())),
-        false => Ok(own.check_time(now)?),
+        false => Ok(own.check_time(unix_seconds())?),
+    }
+}
+
+fn has_run_out(own: &Certificate) -> bool {
+    own.not_after() <= unix_seconds()
+}
+
+/// What waits for others tries again once they, or the machine's network, are back.
+async fn wake_transfers(
+    transfers: Transfers,
+    mut changes: Changes,
+    mut returns: broadcast::Receiver<MemberId>,
+) {
+    loop {
+        let back = tokio::select! {
+            () = changes.next() => None,
+            back = returns.recv() => match back {
+                Ok(member) => Some(member),
+                Err(broadcast::error::RecvError::Lagged(_)) => None,
+                Err(broadcast::error::RecvError::Closed) => return,
+            },
+        };
+        transfers.wake(back);
+        if back.is_none() {
+            transfers.call_senders();
+        }
     }
 }
 
@@ -577,6 +621,7 @@ fn is_over(statement: &Statement, own: &Certificate) -> bool {
 async fn watch_statement(
     services: Services,
     (state, mut stored): (Arc<State>, u64),
+    mut changes: Changes,
     ending: mpsc::Sender<Ending>,
 ) {
     let mut tick = tokio::time::interval(STATEMENT_REFRESH);
@@ -591,6 +636,11 @@ async fn watch_statement(
         let asked = tokio::select! {
             asked = asks => asked,
             () = directory.told() => Ok(None),
+            () = changes.next() => {
+                directory.network_changed();
+                tick.reset_immediately();
+                continue;
+            }
         };
         match asked {
             Ok(Some(statement)) => services.member.stated(statement.as_bytes().to_vec()).await,
@@ -602,7 +652,7 @@ async fn watch_statement(
         services.transfers.end_unadmitted();
         services.member.memberships_changed().await;
         let own = directory.own(&services.certificate);
-        if own.check_time(unix_seconds()).is_err() {
+        if has_run_out(&own) && !boot::machine_starts() {
             tracing::error!("this member's certificate has run out");
             return end(&ending).await;
         }

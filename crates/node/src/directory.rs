@@ -4,20 +4,22 @@
 //! A certificate counts because the ring owner signed it, not because of where it came from. DNS is
 //! asked only for what is not known here; when it does not answer, everybody known stays known.
 
+mod resolving;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::rr::{RData, RecordType};
 use ringway_overlay::RingKey;
 use ringway_transport::{Address, MemberId};
 use tokio::sync::Notify;
 
+pub(crate) use self::resolving::resolver;
+
+use self::resolving::Resolving;
 use crate::certificate::{Certificate, CertificateError, Name, RingId};
 use crate::clock::unix_seconds;
 use crate::limits::{
@@ -64,30 +66,6 @@ struct Entry {
     last_use: u64,
     /// When DNS was last asked for a newer one.
     looked_up: Option<Instant>,
-}
-
-/// A resolver that asks `server`, or those of the system.
-pub(crate) fn resolver(server: Option<SocketAddr>) -> Result<TokioResolver, DirectoryError> {
-    let failed = |error: NetError| DirectoryError::Resolver(error.to_string());
-    let mut builder = match server {
-        Some(server) => {
-            let mut udp = ConnectionConfig::udp();
-            udp.port = server.port();
-            let mut tcp = ConnectionConfig::tcp();
-            tcp.port = server.port();
-            let server = NameServerConfig::new(server.ip(), true, vec![udp, tcp]);
-            let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
-            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
-        }
-        None => TokioResolver::builder_tokio().map_err(failed)?,
-    };
-    let options = builder.options_mut();
-    options.timeout = Duration::from_secs(2);
-    options.attempts = 2;
-    // Our own cache knows better: a certificate is valid until it is revoked, an absence only
-    // briefly.
-    options.cache_size = 0;
-    builder.build().map_err(failed)
 }
 
 /// What the owner has stated.
@@ -165,7 +143,7 @@ pub(crate) struct Gap {
 pub struct Directory {
     ring: RingId,
     domain: String,
-    resolver: TokioResolver,
+    resolving: Resolving,
     known: Mutex<Known>,
     statements: Mutex<Statements>,
     /// Woken when another member has told of a newer statement.
@@ -177,21 +155,21 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// A directory of `ring` that asks `server`, or the system's resolver.
+    /// A directory of `ring` that asks `server`, or the system's resolver. The system may have none
+    /// yet.
     ///
     /// # Errors
-    /// When no resolver can be made.
+    /// When no resolver can be made for `server`.
     pub fn new(
         ring: RingId,
         domain: &str,
         statement: Statement,
         server: Option<SocketAddr>,
     ) -> Result<Directory, DirectoryError> {
-        let resolver = resolver(server)?;
         Ok(Directory {
             ring,
             domain: domain.to_owned(),
-            resolver,
+            resolving: Resolving::new(server)?,
             known: Mutex::default(),
             statements: Mutex::new(Statements {
                 newest: Arc::new(statement),
@@ -202,6 +180,11 @@ impl Directory {
             renewed: Mutex::default(),
             not_renewed: Mutex::default(),
         })
+    }
+
+    /// The machine's network is another, and its DNS servers may be.
+    pub(crate) fn network_changed(&self) {
+        self.resolving.forget();
     }
 
     /// Takes in what an earlier run has kept of [`Directory::forgotten`].
@@ -555,7 +538,11 @@ impl Directory {
             return Err(absent());
         }
         let name = record.qualified(&self.domain);
-        let lookup = match self.resolver.lookup(name, RecordType::TXT).await {
+        let resolver = self
+            .resolving
+            .resolver()
+            .map_err(|error| DirectoryError::Unavailable(shown.to_owned(), error.to_string()))?;
+        let lookup = match resolver.lookup(name, RecordType::TXT).await {
             Ok(lookup) => lookup,
             Err(error) if self.is_denial(&error) => {
                 self.known().remember_absent(record.clone());

@@ -1,11 +1,13 @@
 //! Every bound of this crate: unit, source, and what happens past it.
 
 mod link;
+mod network;
 mod renewal;
 mod rotation;
 mod transfer;
 
 pub use link::*;
+pub use network::*;
 pub use renewal::*;
 pub use rotation::*;
 pub use transfer::*;

@@ -23,6 +23,7 @@ mod paths;
 mod reach;
 mod records;
 mod relay;
+mod returns;
 mod ring;
 mod runtime;
 mod status;
@@ -43,6 +44,7 @@ pub(crate) use self::network::{Network, NetworkError};
 pub(crate) use self::records::RecordOutcome;
 pub(crate) use self::runtime::{Inboxes, Runtime, Setup};
 pub use self::through::{Delivered, RingMessage};
+pub(crate) use self::transports::missing_address;
 #[cfg(feature = "fuzzing")]
 pub(crate) use self::whereabouts::decode_anything as decode_whereabout;
 

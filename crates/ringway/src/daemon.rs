@@ -3,6 +3,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::pin::pin;
 use std::process::Command;
 
 use ringway_node::daemon::{Daemon, Ended, Options};
@@ -100,7 +101,12 @@ pub(crate) async fn node(context: &Context, args: &NodeArgs) -> Result<(), Failu
         home: context.home()?,
         upload_limit: args.upload_limit,
     };
-    let daemon = Daemon::start(options).await?;
+    let mut shutdown = pin!(signals::shutdown(signals, args.exit_with_stdin));
+    // A start may wait for the machine's clock and network.
+    let daemon = tokio::select! {
+        daemon = Daemon::start(options) => daemon?,
+        () = &mut shutdown => return Ok(()),
+    };
     let ready = daemon.ready();
     context.output.either("ringway.node/1", &ready, || {
         format!(
@@ -111,7 +117,6 @@ pub(crate) async fn node(context: &Context, args: &NodeArgs) -> Result<(), Failu
             ready.socket.display()
         )
     })?;
-    let shutdown = signals::shutdown(signals, args.exit_with_stdin);
     match daemon.run(shutdown).await? {
         Ended::Stopped => Ok(()),
         Ended::Rotated => {

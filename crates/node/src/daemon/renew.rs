@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::changes::Changes;
 use crate::certificate::Certificate;
 use crate::clock::unix_seconds;
 use crate::directory::Directory;
@@ -32,11 +33,12 @@ pub(super) struct CertificateKeeper {
     pub(super) member: MemberHandle,
     /// The DNS server of the configuration.
     pub(super) resolver: Option<SocketAddr>,
+    pub(super) changes: Changes,
 }
 
 impl CertificateKeeper {
     /// Works for ever.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(mut self) {
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut schedule = Schedule::new(self.own(), rand::random());
@@ -45,6 +47,9 @@ impl CertificateKeeper {
             look.tick().await;
             self.look_after_others().await;
             let now = Instant::now();
+            if self.changes.seen() {
+                next_try = now;
+            }
             let own = schedule.certificate();
             if unix_seconds() >= warned_from(own) && now >= next_warning {
                 next_warning = now + EXPIRY_WARNING_PAUSE;

@@ -20,6 +20,7 @@ use super::parents::Parents;
 use super::reach::Reaching;
 use super::records::Records;
 use super::relay::Relaying;
+use super::returns::Returns;
 use super::ring::{Asker, Lookups, Unresolved};
 use super::through::{RingMessage, Through};
 use super::whereabouts::Whereabouts;
@@ -70,6 +71,7 @@ pub(crate) struct Runtime {
     pub(super) messages: Messages,
     pub(super) through: Through,
     pub(super) parents: Parents,
+    pub(super) returns: Returns,
     pub(super) records: Records,
     pub(super) relaying: Relaying,
     pub(super) whereabouts: Whereabouts,
@@ -156,6 +158,7 @@ impl Runtime {
             messages,
             through,
             parents: Parents::new(network.mapped_port()),
+            returns: Returns::new(),
             records: Records::default(),
             relaying: Relaying::new(network.relay_rate()),
             whereabouts: Whereabouts::default(),
@@ -388,6 +391,7 @@ impl Runtime {
         self.tell_joining(now);
         self.look_after_records(now);
         self.punch(now);
+        self.report_returns();
         match self.membership.certificate.role() {
             Role::Leaf => self.look_after_parents(now),
             Role::Router => {

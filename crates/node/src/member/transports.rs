@@ -13,6 +13,7 @@ use ringway_transport::{
 use tokio::sync::mpsc;
 
 use super::network::NetworkError;
+use crate::certificate::Certificate;
 use crate::config::{Config, ConfigError, ExecConfig, TransportName, Wrong, WsConfig};
 
 /// Where a member is reached.
@@ -110,18 +111,26 @@ async fn start_programs(
     Ok(())
 }
 
+/// An address to listen at that is not this machine's, or not yet.
+pub(crate) fn missing_address(config: &Config, own: &Certificate) -> Option<SocketAddr> {
+    let listen = own.address().map(|own| config.node.listen.unwrap_or(own));
+    let addresses = [listen, listen.and(config.node.quic)];
+    addresses.into_iter().flatten().find(is_foreign)
+}
+
+fn is_foreign(address: &SocketAddr) -> bool {
+    let bound = UdpSocket::bind((address.ip(), 0));
+    bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
+}
+
 /// Refuses addresses to listen at that are not this machine's.
 pub(super) fn check_listen(config: &Config, listen: Option<SocketAddr>) -> Result<(), ConfigError> {
     // Leaves listen nowhere in particular.
     let Some(listen) = listen else {
         return Ok(());
     };
-    let is_foreign = |address: SocketAddr| {
-        let bound = UdpSocket::bind((address.ip(), 0));
-        bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
-    };
     let mend = "name one that is, or 0.0.0.0 for all of them";
-    if is_foreign(listen) {
+    if is_foreign(&listen) {
         let ip = listen.ip();
         let reason = match config.node.listen {
             Some(_) => format!("{ip} is no address of this machine: {mend}"),
@@ -133,7 +142,7 @@ pub(super) fn check_listen(config: &Config, listen: Option<SocketAddr>) -> Resul
         };
         return Err(config.refuse(Wrong::new("node.listen", reason)));
     }
-    match config.node.quic.filter(|quic| is_foreign(*quic)) {
+    match config.node.quic.filter(is_foreign) {
         Some(quic) => {
             let reason = format!("{} is no address of this machine: {mend}", quic.ip());
             Err(config.refuse(Wrong::new("node.quic", reason)))

@@ -39,8 +39,10 @@ pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
                 return context.save(&live);
             }
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(GIVE_UP_LONGEST);
+        pause = match timeout(pause, live.woken.notified()).await {
+            Ok(()) => RETRY_FIRST,
+            Err(_) => (pause * 2).min(GIVE_UP_LONGEST),
+        };
     }
 }
 

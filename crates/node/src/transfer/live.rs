@@ -10,7 +10,7 @@ use ringway_dtl::{LimitedBy, Priority};
 use ringway_transport::MemberId;
 use ringway_transport::limits::QUIC_STREAM_WINDOW;
 use ringway_transport::quic::{QuicConnection, member_address};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::content::Partial;
 use super::record::{Direction, Phase, Record};
@@ -47,6 +47,10 @@ pub(super) struct Live {
     pub(super) resumed: AtomicU64,
     /// True once the user has given the transfer up.
     pub(super) cancelled: watch::Sender<bool>,
+    /// The network or the peer is back: waiting has an end.
+    pub(super) woken: Notify,
+    /// The network is another: connections may be dead.
+    pub(super) moved: Notify,
     /// Counts attempts: a later one makes earlier ones end.
     pub(super) attempts: watch::Sender<u64>,
     /// A partial file that a superseded attempt has checked, for the next one.
@@ -110,6 +114,8 @@ impl Live {
             bytes: Arc::new(AtomicU64::new(done)),
             resumed: AtomicU64::new(0),
             cancelled: watch::Sender::new(false),
+            woken: Notify::new(),
+            moved: Notify::new(),
             attempts: watch::Sender::new(0),
             checked: Mutex::new(None),
             running: tokio::sync::Mutex::new(()),

@@ -25,7 +25,7 @@ use super::uplink::Flow;
 use super::wire::{Frame, FrameError, Offer};
 use crate::certificate::Certificate;
 use crate::directory::DirectoryError;
-use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST, ROUTE_LOOK};
+use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST, ROUTE_LOOK, STILL_AFTER_RETURN};
 use crate::member::Unreachable;
 use crate::text::printable;
 
@@ -63,7 +63,10 @@ pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
         let mut pause = RETRY_FIRST;
         loop {
             let before = live.bytes.load(Ordering::Relaxed);
-            let ended = attempt(&context, &live, &mut source).await;
+            let ended = tokio::select! {
+                ended = attempt(&context, &live, &mut source) => ended,
+                () = still_after_return(&live) => Err(Ended::Later(BACK.to_owned())),
+            };
             if matches!(ended, Err(Ended::Never(_))) {
                 live.close(GIVEN_UP, "failed");
             }
@@ -84,8 +87,10 @@ pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
             if live.bytes.load(Ordering::Relaxed) > before {
                 pause = RETRY_FIRST;
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(RETRY_LONGEST);
+            pause = match timeout(pause, live.woken.notified()).await {
+                Ok(()) => RETRY_FIRST,
+                Err(_) => (pause * 2).min(RETRY_LONGEST),
+            };
         }
     };
     tokio::select! {
@@ -94,6 +99,29 @@ pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
     }
     live.set_channel(None);
     give_up::run(context, live).await;
+}
+
+const BACK: &str = "connects again, as the network or the peer is back";
+
+/// Ends when an attempt stands still although the network or the peer has come back: QUIC would
+/// repeat what was lost after a pause as long as the outage was.
+async fn still_after_return(live: &Live) {
+    loop {
+        // A connection that stands is found dead by QUIC, unless it was this end that was away: a
+        // peer that is heard again may only have had nothing to say.
+        let phase = tokio::select! {
+            () = live.woken.notified() => Phase::Connecting,
+            () = live.moved.notified() => Phase::Active,
+        };
+        let before = live.bytes.load(Ordering::Relaxed);
+        if live.phase() != phase {
+            continue;
+        }
+        tokio::time::sleep(STILL_AFTER_RETURN).await;
+        if live.phase() == phase && live.bytes.load(Ordering::Relaxed) == before {
+            return;
+        }
+    }
 }
 
 /// One attempt. It has a place among those that send only once it has a connection: a peer that is

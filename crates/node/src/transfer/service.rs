@@ -1,6 +1,6 @@
 //! All transfers of a member: what the control socket asks for, and the tasks that carry it out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -438,6 +438,40 @@ impl Transfers {
             tokio::spawn(async move { receive::discard(&context, &gone).await });
         }
         Ok(self.context.status(&live))
+    }
+
+    /// The machine's network is another, or this member is back: what waits tries again.
+    pub(crate) fn wake(&self, member: Option<MemberId>) {
+        for live in self.context.all() {
+            if member.is_none_or(|member| live.lock_record().peer == member) {
+                live.woken.notify_one();
+            }
+            if member.is_none() {
+                live.moved.notify_one();
+            }
+        }
+    }
+
+    /// Makes links to members whose files wait to go on: this one was away, and they cannot tell
+    /// that it is back before they hear it.
+    pub(crate) fn call_senders(&self) {
+        let waiting = self.context.all().into_iter().filter_map(|live| {
+            let record = live.lock_record();
+            let waits = record.direction == Direction::Receive && record.phase == Phase::Waiting;
+            waits.then_some(record.peer)
+        });
+        let senders: BTreeSet<MemberId> = waiting.collect();
+        for sender in senders.into_iter().take(RECEIVES) {
+            let Some(certificate) = self.context.directory.cached(&sender) else {
+                continue;
+            };
+            let member = self.context.member.clone();
+            tokio::spawn(async move {
+                if let Err(error) = member.reach(certificate).await {
+                    tracing::debug!(%error, "a member whose file waits is not reached");
+                }
+            });
+        }
     }
 
     /// Ends what flows to or from members who are no longer good: revoked, or past their
