@@ -25,7 +25,7 @@ use crate::clock::unix_seconds;
 use crate::limits::{
     ABSENT_ENTRIES, ABSENT_FOR, DIRECTORY_ENTRIES, FORGOTTEN_STATEMENTS, RENEWED_LOOKED_UP,
 };
-use crate::renewal;
+use crate::renewal::{self, by_dns};
 use crate::statement::Statement;
 use crate::zone::{self, RecordName};
 
@@ -601,6 +601,25 @@ impl Directory {
     /// As [`Directory::find`].
     pub(crate) async fn newest(&self, member: MemberId) -> Result<Certificate, DirectoryError> {
         self.ask(RecordName::Id(member)).await
+    }
+
+    /// Asks for a newer certificate by a name of DNS, which says that nothing stands there.
+    ///
+    /// # Errors
+    /// When DNS does not answer, or the ring's domain is too long for that.
+    pub(crate) async fn ask_renewal(
+        &self,
+        request: &by_dns::Request,
+    ) -> Result<(), DirectoryError> {
+        let unavailable =
+            |reason: String| DirectoryError::Unavailable(by_dns::LABEL.to_owned(), reason);
+        let name = request.name(&self.domain);
+        let resolver = self.resolving.resolver()?;
+        match resolver.lookup(name, RecordType::TXT).await {
+            Ok(_) => Ok(()),
+            Err(error) if self.is_denial(&error) => Ok(()),
+            Err(error) => Err(unavailable(error.to_string())),
+        }
     }
 
     /// Some members whose certificates end before long, and for which DNS has not been asked for a

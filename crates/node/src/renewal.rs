@@ -4,6 +4,8 @@
 //! new serial and a new validity. The older one stays good until its own end: whoever knows only
 //! that has missed nothing.
 
+pub(crate) mod by_dns;
+
 use std::time::Duration;
 
 use crate::certificate::Certificate;

@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock};
 
 use async_trait::async_trait;
 use hickory_proto::rr::rdata::{A, AAAA, NS, SOA, TXT};
-use hickory_proto::rr::{Name, RData, Record, RecordSet, RecordType, RrKey};
+use hickory_proto::rr::{LowerName, Name, RData, Record, RecordSet, RecordType, RrKey};
 use hickory_server::net::NetError;
 use hickory_server::net::runtime::Time;
 use hickory_server::net::xfer::Protocol;
@@ -14,8 +14,11 @@ use hickory_server::server::{Request, RequestHandler, ResponseHandler, ResponseI
 use hickory_server::store::in_memory::InMemoryZoneHandler;
 use hickory_server::zone_handler::{AxfrPolicy, Catalog, MessageResponse, ZoneHandler, ZoneType};
 
+use tokio::sync::mpsc;
+
 use super::Published;
 use crate::limits::DNS_UDP_BYTES;
+use crate::renewal::by_dns;
 use crate::zone;
 
 /// Seconds for which others may cache a record.
@@ -38,6 +41,8 @@ pub(super) enum ZoneError {
 #[derive(Clone)]
 pub(super) struct LiveZone {
     catalog: Arc<RwLock<Arc<Catalog>>>,
+    domain: Arc<LowerName>,
+    renewals: mpsc::Sender<by_dns::Request>,
 }
 
 impl std::fmt::Debug for LiveZone {
@@ -47,9 +52,42 @@ impl std::fmt::Debug for LiveZone {
 }
 
 impl LiveZone {
-    pub(super) fn new(catalog: Catalog) -> LiveZone {
-        LiveZone {
+    /// Requests for newer certificates go to `renewals`, as far as there is room.
+    ///
+    /// # Errors
+    /// When the domain has no DNS form.
+    pub(super) fn new(
+        domain: &str,
+        catalog: Catalog,
+        renewals: mpsc::Sender<by_dns::Request>,
+    ) -> Result<LiveZone, ZoneError> {
+        let domain = origin(domain)?;
+        Ok(LiveZone {
             catalog: Arc::new(RwLock::new(Arc::new(catalog))),
+            domain: Arc::new(LowerName::from(domain)),
+            renewals,
+        })
+    }
+
+    /// Whether or not it is taken, the zone answers: there is nothing of that name.
+    fn look_for_renewal(&self, request: &Request) {
+        let Ok(info) = request.request_info() else {
+            return;
+        };
+        let name = info.query.name();
+        let labels = usize::from(self.domain.num_labels()) + 3;
+        if usize::from(name.num_labels()) != labels || !self.domain.zone_of(name) {
+            return;
+        }
+        let name: &Name = name;
+        let mut labels = name.iter();
+        if let (Some(first), Some(second), Some(kind)) =
+            (labels.next(), labels.next(), labels.next())
+            && kind == by_dns::LABEL.as_bytes()
+            && let Some(renewal) = by_dns::Request::of_labels([first, second])
+            && self.renewals.try_send(renewal).is_err()
+        {
+            tracing::debug!("a request by DNS for a newer certificate is dropped: too many wait");
         }
     }
 
@@ -78,6 +116,7 @@ impl RequestHandler for LiveZone {
         request: &Request,
         response_handle: R,
     ) -> ResponseInfo {
+        self.look_for_renewal(request);
         let catalog = self.current();
         match request.protocol() {
             Protocol::Udp => {
@@ -124,6 +163,11 @@ impl<R: ResponseHandler> ResponseHandler for BoundedResponse<R> {
     }
 }
 
+fn origin(domain: &str) -> Result<Name, ZoneError> {
+    let dotted = format!("{}.", domain.trim_end_matches('.'));
+    Ok(Name::from_ascii(dotted)?)
+}
+
 /// Builds the zone of `domain` from `records`; `server` is the address its name server is reached
 /// at, `serial` the number in its SOA.
 pub(super) fn build(
@@ -132,7 +176,7 @@ pub(super) fn build(
     serial: u32,
     records: &[Published],
 ) -> Result<Catalog, ZoneError> {
-    let origin = Name::from_ascii(format!("{}.", domain.trim_end_matches('.')))?;
+    let origin = origin(domain)?;
     let name_server = Name::from_ascii("ns")?.append_domain(&origin)?;
     let contact = Name::from_ascii("hostmaster")?.append_domain(&origin)?;
     let soa = SOA::new(
@@ -202,7 +246,8 @@ mod tests {
     /// A zone whose owner statement is about as long as one can be.
     fn long_zone(server: SocketAddr) -> LiveZone {
         let statement = (RecordName::Ring, vec![7; 2_000]);
-        LiveZone::new(build(DOMAIN, server, 1, &[statement]).unwrap())
+        let catalog = build(DOMAIN, server, 1, &[statement]).unwrap();
+        LiveZone::new(DOMAIN, catalog, mpsc::channel(1).0).unwrap()
     }
 
     fn query(kind: RecordType, payload: Option<u16>) -> Vec<u8> {

@@ -4,16 +4,16 @@
 //! The older certificate is not replaced: it is good until its own end, and so are those who know
 //! only that. It stands in the table `renewed`, because a revocation has to end both.
 
-use rusqlite::params;
+use rusqlite::{OptionalExtension as _, params};
 
 use super::rotate::{Holder, REVOKED, UNKNOWN};
 use super::store::{Store, count_change, immediate};
 use super::{Authority, AuthorityError};
-use crate::certificate::{Certificate, CertificateFields};
+use crate::certificate::{Certificate, CertificateFields, RingId};
 use crate::clock::unix_seconds;
 use crate::database::DatabaseError;
 use crate::limits::{CLOCK_SKEW, REPLACED_KEPT};
-use crate::renewal;
+use crate::renewal::{self, by_dns};
 
 /// A member that has a newer certificate.
 #[derive(Clone, Debug)]
@@ -29,6 +29,29 @@ impl Authority {
     /// time. Asked again, it gives the same answer again.
     pub(crate) fn renew_asked(&mut self, shown: &[u8]) -> Result<Renewed, AuthorityError> {
         self.renew_at(shown, unix_seconds())
+    }
+
+    /// As [`Authority::renew_asked`], for a request that has come by DNS; none if it is nobody's.
+    pub(crate) fn renew_by_dns(
+        &mut self,
+        request: &by_dns::Request,
+    ) -> Result<Option<Renewed>, AuthorityError> {
+        self.renew_by_dns_at(request, unix_seconds())
+    }
+
+    fn renew_by_dns_at(
+        &mut self,
+        request: &by_dns::Request,
+        now: u64,
+    ) -> Result<Option<Renewed>, AuthorityError> {
+        let ring = self.ring_id();
+        let Some(own) = self.store.certificate_with(request.serial, &ring)? else {
+            return Ok(None);
+        };
+        match request.is_by(&own.member(), &ring) {
+            true => self.renew_at(own.as_bytes(), now).map(Some),
+            false => Ok(None),
+        }
     }
 
     fn renew_at(&mut self, shown: &[u8], now: u64) -> Result<Renewed, AuthorityError> {
@@ -143,6 +166,25 @@ impl Store {
 }
 
 impl Store {
+    /// The newest certificate of a member in good standing, if that has this serial.
+    fn certificate_with(
+        &self,
+        serial: u64,
+        ring: &RingId,
+    ) -> Result<Option<Certificate>, DatabaseError> {
+        // Serials are times, and fit; numbers of strangers need not.
+        let Ok(serial) = i64::try_from(serial) else {
+            return Ok(None);
+        };
+        let query = "SELECT certificate FROM members WHERE serial = ?1 AND revoked IS NULL";
+        let found: Option<Vec<u8>> = self
+            .connection
+            .query_row(query, params![serial], |row| row.get(0))
+            .optional()
+            .map_err(self.fail())?;
+        Ok(found.and_then(|bytes| Certificate::decode(&bytes, ring).ok()))
+    }
+
     /// True if the certificate with the serial `old` is an older one of the member whose newest is
     /// `newest`.
     pub(super) fn was_renewed(&self, old: u64, newest: u64) -> Result<bool, DatabaseError> {

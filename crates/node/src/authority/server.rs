@@ -7,12 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UdpSocket};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::dns::{self, LiveZone, ZoneError};
-use super::{Authority, AuthorityError};
+use super::{Authority, AuthorityError, Renewed};
 use super::{dns_tcp, kept};
 use crate::enrol;
+use crate::limits::{RENEWAL_BY_DNS_PAUSE, RENEWALS_BY_DNS};
+use crate::renewal::by_dns;
 
 /// How often the server looks whether a command has changed the ring.
 const REFRESH: Duration = Duration::from_millis(200);
@@ -132,13 +135,15 @@ impl Server {
             address: self.dns_address,
         };
         let (generation, catalog) = publisher.build().await?;
-        let zone = LiveZone::new(catalog);
+        let (renewals, asked) = mpsc::channel(RENEWALS_BY_DNS);
+        let zone = LiveZone::new(&publisher.domain, catalog, renewals)?;
         let mut dns_server = hickory_server::Server::new(zone.clone());
         dns_server.register_socket(self.dns_socket);
         let mut tasks = JoinSet::new();
         tasks.spawn(dns_tcp::serve(self.dns_listener, zone.clone()));
         tasks.spawn(publisher.keep_current(zone, generation));
         tasks.spawn(kept::keep_current(self.authority.clone()));
+        tasks.spawn(renew_by_dns(self.authority.clone(), asked));
         tasks.spawn(enrol::serve(self.enrol_listener, self.authority));
         shutdown.await;
         tasks.shutdown().await;
@@ -146,6 +151,24 @@ impl Server {
             tracing::warn!(%error, "the DNS server did not stop cleanly");
         }
         Ok(())
+    }
+}
+
+/// Looks at requests for newer certificates one after the other. The zone shows what comes of them.
+async fn renew_by_dns(authority: SharedAuthority, mut asked: mpsc::Receiver<by_dns::Request>) {
+    while let Some(request) = asked.recv().await {
+        let renewed = authority.with(move |authority| authority.renew_by_dns(&request));
+        match renewed.await {
+            Ok(Some(Renewed { certificate, again })) => {
+                let (name, serial) = (certificate.name(), certificate.serial());
+                tracing::info!(%name, serial, again, "a member's certificate is renewed, as it has asked by DNS");
+            }
+            Ok(None) => tracing::debug!("a request by DNS for a newer certificate is nobody's"),
+            Err(error) => {
+                tracing::debug!(%error, "a request by DNS for a newer certificate is refused")
+            }
+        }
+        tokio::time::sleep(RENEWAL_BY_DNS_PAUSE).await;
     }
 }
 

@@ -1,8 +1,8 @@
 //! Renews this member's certificate before it ends, and looks for those of others.
 //!
 //! The authority is asked first. Where it is not reached, DNS may have a newer certificate: an
-//! earlier answer was lost on its way. Links, ring and files go on with the newer one: nothing but
-//! the validity is another.
+//! earlier answer was lost on its way. Else the authority is asked by a name of its DNS. Links, ring
+//! and files go on with the newer one: nothing but the validity is another.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::clock::unix_seconds;
 use crate::directory::Directory;
 use crate::enrol::{self, RenewError};
 use crate::identity::Identity;
-use crate::limits::EXPIRY_WARNING_PAUSE;
+use crate::limits::{EXPIRY_WARNING_PAUSE, RENEWED_IN_DNS};
 use crate::member::MemberHandle;
-use crate::renewal::{Schedule, warned_from};
+use crate::renewal::{Schedule, by_dns, warned_from};
 use crate::state::{Membership, State};
 
 /// How often it is looked whether there is something to do.
@@ -90,14 +90,41 @@ impl CertificateKeeper {
         let Err(refused) = asked else {
             return asked;
         };
+        if let Some(found) = self.in_dns(own).await {
+            return Ok(found);
+        }
+        // Who was refused there is refused here.
+        if matches!(refused, RenewError::Refused(_)) || !self.ask_by_dns(own).await {
+            return Err(refused);
+        }
+        for pause in RENEWED_IN_DNS {
+            tokio::time::sleep(pause).await;
+            if let Some(found) = self.in_dns(own).await {
+                return Ok(found);
+            }
+        }
+        Err(refused)
+    }
+
+    /// True if DNS has answered.
+    async fn ask_by_dns(&self, own: &Certificate) -> bool {
+        let request = by_dns::Request::new(&self.identity, &self.membership.ring, own);
+        let asked = self.directory.ask_renewal(&request).await;
+        let asked = asked.inspect_err(|error| {
+            tracing::debug!(%error, "the authority is not asked by DNS either");
+        });
+        asked.is_ok()
+    }
+
+    async fn in_dns(&self, own: &Certificate) -> Option<Certificate> {
         match self.directory.newest(own.member()).await {
-            Ok(found) => match enrol::check_renewed(own, &found, unix_seconds()) {
-                Ok(()) => Ok(found),
-                Err(_) => Err(refused),
-            },
+            Ok(found) => {
+                let fits = enrol::check_renewed(own, &found, unix_seconds());
+                fits.is_ok().then_some(found)
+            }
             Err(error) => {
                 tracing::debug!(%error, "no newer certificate in DNS");
-                Err(refused)
+                None
             }
         }
     }

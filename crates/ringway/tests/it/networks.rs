@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::{not_tested, program, random_bytes, transfer_when};
 
 mod boot;
+mod by_dns;
 mod many;
 mod priority;
 mod ways;

@@ -252,3 +252,33 @@ fn one_that_has_ended_comes_back_as_what_it_was_and_by_an_invite_only() {
         .comes_again(back.name(), identity.member(), back.address(), later);
     assert!(matches!(over, Err(AuthorityError::KeyIsOver(_))));
 }
+
+#[test]
+fn a_request_by_dns_is_its_members_and_renews_once() {
+    let mut ring = Ring::new();
+    let (identity, own) = ring.member("oslo", 1);
+    let id = ring.authority.ring_id();
+    let at = ring.start + 250 * DAY;
+    let request = by_dns::Request::new(&identity, &id, &own);
+    let forged = by_dns::Request::new(&Identity::generate().unwrap(), &id, &own);
+    assert!(
+        ring.authority
+            .renew_by_dns_at(&forged, at)
+            .unwrap()
+            .is_none()
+    );
+    let early = ring.authority.renew_by_dns_at(&request, ring.start + DAY);
+    assert!(early.unwrap_err().to_string().contains("not over yet"));
+    let renewed = ring.authority.renew_by_dns_at(&request, at).unwrap();
+    let newer = renewed.unwrap().certificate;
+    assert!(newer.serial() > own.serial());
+    // Somebody has seen it, and sends it again.
+    let number = ring.authority.generation().unwrap();
+    assert!(
+        ring.authority
+            .renew_by_dns_at(&request, at + 200 * DAY)
+            .unwrap()
+            .is_none()
+    );
+    assert_eq!(ring.authority.generation().unwrap(), number);
+}
