@@ -2,7 +2,6 @@
 
 mod boot;
 mod bring;
-mod changes;
 mod key;
 mod lookup;
 mod renew;
@@ -21,7 +20,6 @@ use ringway_transport::MemberId;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use self::bring::StatementBringer;
-use self::changes::{Changes, RESOLV_CONF};
 use self::key::KeyKeeper;
 pub use self::lookup::{NotFound, Owner};
 use self::renew::CertificateKeeper;
@@ -34,7 +32,10 @@ use crate::directory::{Directory, DirectoryError};
 use crate::enrol;
 use crate::home::{self, HomeError};
 use crate::identity::{Identity, IdentityError};
-use crate::member::{Arrived, Inboxes, MemberHandle, Network, NetworkError, Runtime, Setup};
+use crate::machine::{self, Changes};
+use crate::member::{
+    Arrived, Inboxes, MemberHandle, Network, NetworkError, Runtime, Setup, listens_at,
+};
 pub use crate::member::{Delivered, MessageSender, RingMessage};
 use crate::state::{Membership, State, StateError};
 use crate::statement::Statement;
@@ -286,7 +287,7 @@ impl Daemon {
     pub async fn start(options: Options) -> Result<Daemon, DaemonError> {
         crate::open_files::raise_limit();
         let home = options.home;
-        let mut changes = Changes::watch(RESOLV_CONF);
+        let mut changes = Changes::watch();
         let Opened {
             state,
             membership,
@@ -298,7 +299,7 @@ impl Daemon {
         let path = home::socket_path(&home);
         let socket = ControlSocket::bind(&path).await?;
         let (directory, routers) = known(&membership, &config, &state).await?;
-        boot::await_addresses(&config, &own, &mut changes).await;
+        machine::await_addresses(&listens_at(&config, &own), &mut changes).await;
         let (network, arrivals) = Network::start(&config, &identity, &own, &directory).await?;
         let endpoint = Arc::clone(network.quic());
         let over_links = Arc::clone(network.over_links());
@@ -652,7 +653,7 @@ async fn watch_statement(
         services.transfers.end_unadmitted();
         services.member.memberships_changed().await;
         let own = directory.own(&services.certificate);
-        if has_run_out(&own) && !boot::machine_starts() {
+        if has_run_out(&own) && !machine::starts() {
             tracing::error!("this member's certificate has run out");
             return end(&ending).await;
         }

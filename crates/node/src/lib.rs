@@ -21,6 +21,7 @@
 //! | `link` | encrypted sessions over changing paths; sans-IO |
 //! | `member` | the member's one task: wires links, overlay, validation and transports |
 //! | `transfer` | files: offers, verified chunks, resumption, the caps on what is sent |
+//! | `machine` | changes of the network, and what is not there yet after a boot |
 //! | [`control`], [`daemon`] | the socket for commands, and the whole |
 //!
 //! ```no_run
@@ -55,6 +56,7 @@ pub mod identity;
 mod invite;
 pub mod limits;
 mod link;
+mod machine;
 mod member;
 mod noise;
 mod open_files;

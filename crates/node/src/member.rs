@@ -44,7 +44,7 @@ pub(crate) use self::network::{Network, NetworkError};
 pub(crate) use self::records::RecordOutcome;
 pub(crate) use self::runtime::{Inboxes, Runtime, Setup};
 pub use self::through::{Delivered, RingMessage};
-pub(crate) use self::transports::missing_address;
+pub(crate) use self::transports::listens_at;
 #[cfg(feature = "fuzzing")]
 pub(crate) use self::whereabouts::decode_anything as decode_whereabout;
 

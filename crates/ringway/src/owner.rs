@@ -7,6 +7,7 @@ mod rotate;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::Duration;
 
 use ringway_node::authority::{
@@ -105,7 +106,7 @@ fn init(context: &Context, args: InitArgs) -> Result<(), Failure> {
 }
 
 async fn serve(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
-    let signals = Signals::catch()?;
+    let mut shutdown = pin!(signals::shutdown(Signals::catch()?, args.exit_with_stdin));
     let authority = open(context, args.folder.dir.clone())?;
     let ring = authority.ring();
     let kept = authority.kept_servers()?;
@@ -115,7 +116,11 @@ async fn serve(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
             .output
             .note(&format!("No member is admitted: {error}"));
     }
-    let server = Server::bind(authority).await?;
+    // It may wait for the machine's network.
+    let server = tokio::select! {
+        server = Server::bind(authority) => server?,
+        () = &mut shutdown => return Ok(()),
+    };
     let serving = Serving {
         domain: ring.domain,
         ring: ring.ring,
@@ -134,9 +139,7 @@ async fn serve(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
         let servers = serving.keeps.join(", ");
         context.output.note(&format!("Keeps {servers} current."));
     }
-    Ok(server
-        .run(signals::shutdown(signals, args.exit_with_stdin))
-        .await?)
+    Ok(server.run(shutdown).await?)
 }
 
 fn invite(context: &Context, args: InviteArgs) -> Result<(), Failure> {

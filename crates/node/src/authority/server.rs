@@ -15,6 +15,7 @@ use super::{Authority, AuthorityError, Renewed};
 use super::{dns_tcp, kept};
 use crate::enrol;
 use crate::limits::{RENEWAL_BY_DNS_PAUSE, RENEWALS_BY_DNS};
+use crate::machine::{self, Changes};
 use crate::renewal::by_dns;
 
 /// How often the server looks whether a command has changed the ring.
@@ -82,13 +83,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds both servers at the addresses that the ring was made with.
+    /// Binds both servers at the addresses that the ring was made with. On a machine that has
+    /// started a moment ago it waits for them.
     ///
     /// # Errors
     /// When an address is not free.
     pub async fn bind(authority: Authority) -> Result<Server, ServerError> {
         crate::open_files::raise_limit();
         let ring = authority.ring();
+        machine::await_addresses(&[ring.dns, ring.enrol], &mut Changes::watch()).await;
         let listen = |what, address| {
             move |source| ServerError::Listen {
                 what,

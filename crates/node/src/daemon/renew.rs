@@ -1,20 +1,20 @@
 //! Renews this member's certificate before it ends, and looks for those of others.
 //!
 //! The authority is asked first. Where it is not reached, DNS may have a newer certificate: an
-//! earlier answer was lost on its way. Else the authority is asked by a name of its DNS. Links, ring
-//! and files go on with the newer one: nothing but the validity is another.
+//! earlier answer was lost on its way. Else the authority is asked by a name of its DNS. Links and
+//! files go on with the newer one: nothing but the validity is another.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::changes::Changes;
 use crate::certificate::Certificate;
 use crate::clock::unix_seconds;
 use crate::directory::Directory;
 use crate::enrol::{self, RenewError};
 use crate::identity::Identity;
 use crate::limits::{EXPIRY_WARNING_PAUSE, RENEWED_IN_DNS};
+use crate::machine::Changes;
 use crate::member::MemberHandle;
 use crate::renewal::{Schedule, by_dns, warned_from};
 use crate::state::{Membership, State};

@@ -1,7 +1,7 @@
 //! Starting what carries messages, as the configuration says.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ringway_transport::quic::QuicEndpoint;
@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use super::network::NetworkError;
 use crate::certificate::Certificate;
 use crate::config::{Config, ConfigError, ExecConfig, TransportName, Wrong, WsConfig};
+use crate::machine::is_foreign;
 
 /// Where a member is reached.
 pub(super) struct Reachable<'a> {
@@ -111,16 +112,11 @@ async fn start_programs(
     Ok(())
 }
 
-/// An address to listen at that is not this machine's, or not yet.
-pub(crate) fn missing_address(config: &Config, own: &Certificate) -> Option<SocketAddr> {
+/// Where a member listens, apart from what only its leaves' connections need.
+pub(crate) fn listens_at(config: &Config, own: &Certificate) -> Vec<SocketAddr> {
     let listen = own.address().map(|own| config.node.listen.unwrap_or(own));
     let addresses = [listen, listen.and(config.node.quic)];
-    addresses.into_iter().flatten().find(is_foreign)
-}
-
-fn is_foreign(address: &SocketAddr) -> bool {
-    let bound = UdpSocket::bind((address.ip(), 0));
-    bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
+    addresses.into_iter().flatten().collect()
 }
 
 /// Refuses addresses to listen at that are not this machine's.

@@ -6,6 +6,7 @@
 )]
 
 mod enrolment;
+mod join_again;
 mod nameservers;
 mod owner;
 mod place;

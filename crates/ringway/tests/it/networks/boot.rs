@@ -1,6 +1,6 @@
 //! Members that start before their network, and those that lose it for a while.
 
-use std::cell::Cell;
+use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
@@ -46,39 +46,47 @@ fn in_ring(ring: &Ring, name: &str) {
     inside.unwrap_or_else(|error| panic!("{error}\n{}", member.log_text()));
 }
 
-/// Starts a member that is to wait for something, which `mends` mends once it says so.
-fn starts_once(ring: &mut Ring, name: &str, waits: &str, mends: impl FnOnce()) {
-    let log = ring.folder().join(name).with_extension("log");
-    let member = ring.member_mut(name).unwrap();
+/// Starts what is to wait for the network, and plugs the host in once the log says so.
+fn starts_unplugged(
+    lan: &Lan,
+    name: &str,
+    log: &Path,
+    start: impl FnOnce() -> Result<(), TestbedError> + Send,
+) {
+    let waits = "waits for the network";
+    unplug(lan, name);
     thread::scope(|scope| {
-        let starting = scope.spawn(|| member.start());
-        let waiting = wait_until(DEADLINE, || match fs::read_to_string(&log) {
+        let starting = scope.spawn(start);
+        let waiting = wait_until(DEADLINE, || match fs::read_to_string(log) {
             Ok(text) if text.contains(waits) => Ok(()),
             other => Err(TestbedError(format!("it waits for nothing: {other:?}"))),
         });
         waiting.unwrap();
         assert!(!starting.is_finished(), "it has started, or ended");
-        mends();
+        plug(lan, name);
         starting.join().unwrap().unwrap();
     });
 }
 
 #[test]
-fn a_router_that_starts_before_its_network_waits_for_it() {
+fn a_router_and_an_authority_that_start_before_their_network_wait_for_it() {
     let Some(network) = Network::or_skip("a start before the network").unwrap() else {
         return;
     };
     let lan = Lan::new(network, &NAMES, &Line::plain());
     let mut ring = started(lan.routers(&NAMES));
-    ring.member_mut("quito").unwrap().terminate().unwrap();
-    unplug(&lan, "quito");
-    let begun = Cell::new(Instant::now());
-    starts_once(&mut ring, "quito", "waits for the network", || {
-        plug(&lan, "quito");
-        begun.set(Instant::now());
-    });
+    let log = |ring: &Ring, name: &str| ring.folder().join(name).with_extension("log");
+    let quitos = log(&ring, "quito");
+    let quito = ring.member_mut("quito").unwrap();
+    quito.terminate().unwrap();
+    starts_unplugged(&lan, "quito", &quitos, || quito.start());
+    let begun = Instant::now();
     in_ring(&ring, "quito");
-    eprintln!("in the ring {:?} after the network", begun.get().elapsed());
+    eprintln!("in the ring {:?} after its start", begun.elapsed());
+
+    let owners = log(&ring, "owner");
+    ring.authority.terminate().unwrap();
+    starts_unplugged(&lan, "owner", &owners, || ring.start_authority());
 }
 
 #[test]

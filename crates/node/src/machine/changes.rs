@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use crate::limits::{CHANGES_PAUSE, CHANGES_SETTLE};
 
 /// Where the system names its DNS servers.
-pub(super) const RESOLV_CONF: &str = "/etc/resolv.conf";
+const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// Counts changes. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -21,12 +21,12 @@ pub(crate) struct Changes(watch::Receiver<u64>);
 
 impl Changes {
     /// Watches the machine from now on.
-    pub(super) fn watch(resolv_conf: &'static str) -> Changes {
+    pub(crate) fn watch() -> Changes {
         let (count, changes) = watch::channel(0);
         tokio::spawn(async move {
             tokio::select! {
                 () = count.closed() => {}
-                () = report(Path::new(resolv_conf), &count) => {}
+                () = report(Path::new(RESOLV_CONF), &count) => {}
             }
         });
         Changes(changes)
@@ -73,7 +73,7 @@ async fn settle(sources: &mut sources::Sources) {
 }
 
 /// How long a wait is that something ends which is not noticed.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 #[cfg(target_os = "linux")]
 mod sources {
