@@ -470,6 +470,7 @@ impl Keeping {
             state: Arc::clone(&state),
             directory: Arc::clone(&directory),
             resolver,
+            network: changes.clone(),
         };
         let bringer = StatementBringer {
             domain: membership.domain.clone(),

@@ -16,6 +16,7 @@ use super::Ending;
 use crate::directory::Directory;
 use crate::enrol::{RotateError, Rotation};
 use crate::limits::{ROTATION_RETRY_FIRST, ROTATION_RETRY_LONGEST};
+use crate::machine::Changes;
 use crate::rotation::RotationReply;
 use crate::state::{Membership, State};
 
@@ -31,6 +32,7 @@ pub(super) struct KeyKeeper {
     pub(super) directory: Arc<Directory>,
     /// The DNS server of the configuration.
     pub(super) resolver: Option<SocketAddr>,
+    pub(super) network: Changes,
 }
 
 /// What became of one try.
@@ -42,7 +44,7 @@ enum Tried {
 
 impl KeyKeeper {
     /// Works until the member has another key, or has lost its own to somebody.
-    pub(super) async fn run(self, ending: mpsc::Sender<Ending>) {
+    pub(super) async fn run(mut self, ending: mpsc::Sender<Ending>) {
         let mut look = tokio::time::interval(LOOK);
         let (mut next_try, mut pause) = (Instant::now(), ROTATION_RETRY_FIRST);
         let (mut seen, mut changes) = (0, None);
@@ -61,8 +63,8 @@ impl KeyKeeper {
             if !replaced && !statement.asks(serial) {
                 continue;
             }
-            // What the owner says anew may be what was waited for.
-            if statement.number() > seen {
+            // What the owner says anew may be what was waited for, and so may the network.
+            if self.network.seen() || statement.number() > seen {
                 seen = statement.number();
                 (next_try, pause) = (Instant::now(), ROTATION_RETRY_FIRST);
             }

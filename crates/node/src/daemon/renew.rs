@@ -90,6 +90,10 @@ impl CertificateKeeper {
         let Err(refused) = asked else {
             return asked;
         };
+        // DNS that does not answer is not asked again in the same try: each time takes seconds.
+        if refused.is_silence_of_dns() {
+            return Err(refused);
+        }
         if let Some(found) = self.in_dns(own).await {
             return Ok(found);
         }

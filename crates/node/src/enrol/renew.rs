@@ -42,6 +42,17 @@ pub(crate) enum RenewError {
     Unfit(&'static str),
 }
 
+impl RenewError {
+    /// True if the ring's DNS has not answered.
+    pub(crate) fn is_silence_of_dns(&self) -> bool {
+        let reason = match self {
+            RenewError::NotLocated { reason, .. } => Some(reason),
+            _ => None,
+        };
+        matches!(reason, Some(LocateError::Dns(_)))
+    }
+}
+
 /// Asks the authority of `domain` for a newer certificate than `own`; `resolver` is the DNS server
 /// that is asked where it is, none the system's.
 pub(crate) async fn renew(

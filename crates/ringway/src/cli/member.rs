@@ -24,7 +24,10 @@ first letters of each word. The ring's DNS says where to join; where it does not
 
 Where the authority cannot be reached: hand the request to the ring's owner, and tell the id that
 was shown by another way, such as by telephone. The owner runs `ringway ring admit` and gives a
-reply back; what it says of the ring's identity is compared with what the owner told.")]
+reply back; what it says of the ring's identity is compared with what the owner told.
+
+A member that was revoked, or whose certificate has run out, joins again with the home that it has:
+configuration, history and transfers stay.")]
 pub(crate) struct JoinArgs {
     /// Not taken: an argument can be read by every user of the machine. It exists to say so.
     #[arg(hide = true, value_name = "CODE")]

@@ -8,7 +8,7 @@ fn certificates_are_renewed_by_dns_where_the_authority_answers_nothing_else() {
         return;
     };
     let lan = Lan::new(network, &["oslo", "lima"], &Line::plain());
-    let ring = started(lan.routers(&["oslo", "lima"]).lifetime("60s"));
+    let ring = started(lan.routers(&["oslo", "lima"]).lifetime("90s"));
     for words in [
         "add table ip shut",
         "add chain ip shut in { type filter hook input priority 0 ; }",
