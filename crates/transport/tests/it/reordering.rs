@@ -157,6 +157,7 @@ fn five_milliseconds() {
 }
 
 #[test]
+#[ignore = "on a busy machine priority 0 yields for minutes, see docs/dev/open.md"]
 fn half_of_a_round_trip() {
     is_as_fast(20);
 }
