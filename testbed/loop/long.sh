@@ -24,7 +24,7 @@ run() {
 
 for part in "${parts[@]}"; do
     case $part in
-        # Tests that are ignored otherwise; each says in its reason how long it takes.
+        # Tests that are ignored otherwise; each says in its reason why.
         tests)
             if "$cargo" nextest --version >/dev/null 2>&1; then
                 run "ignored tests" "$cargo" nextest run --locked --profile long --run-ignored only

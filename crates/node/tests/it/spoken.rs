@@ -261,6 +261,7 @@ async fn right_words_that_waited_until_the_tries_were_gone_are_too_late() {
     let options = relay(&place, Arc::new(|_, _, _| ()), Some(Arc::clone(&proof))).await;
     let (home, said) = (place.home("alice"), invite.clone());
     let waiting = tokio::spawn(async move { join_with(&home, &said, &options).await });
+    // The order does not decide: it only has others try while this one is under way.
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     for _ in 0..SPOKEN_TRIES {
         refusal(try_join(&place, "mallory", &misheard(&invite)).await);

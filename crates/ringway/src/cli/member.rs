@@ -24,7 +24,7 @@ first letters of each word. The ring's DNS says where to join; where it does not
 
 Where the authority cannot be reached: hand the request to the ring's owner, and tell the id that
 was shown by another way, such as by telephone. The owner runs `ringway ring admit` and gives a
-reply back; what it says of the ring's identity is compared with what the owner told.
+reply back; what it says of the ring's identity is compared with what the owner gave.
 
 A member that was revoked, or whose certificate has run out, joins again with the home that it has:
 configuration, history and transfers stay.")]

@@ -133,7 +133,7 @@ Examples:
   ringway ring admit oslo.request --member NQ4SBXAB7GLBDXPF > oslo.reply
 
 Anybody can make a request in anybody's name: compare the id that is shown with the one that the
-new member has told by another way. Admitting the same request again gives the reply again.")]
+new member has given by another way. Admitting the same request again gives the reply again.")]
 pub(crate) struct AdmitArgs {
     /// File with the request; `-` is stdin
     pub(crate) request: PathBuf,
@@ -174,7 +174,7 @@ Examples:
   ringway ring rotate oslo --within 30d
   ringway ring rotate oslo --request oslo.request > oslo.reply
 
-The member hears of it within seconds and does the rest by itself: it makes a key that never leaves
+The member is notified within seconds and does the rest by itself: it makes a key that never leaves
 it, gets a certificate for that, and goes on, with the files that are under way. From then on the
 old certificate counts no more, as if it were revoked. A member whose daemon does not run does it
 when it is started next.

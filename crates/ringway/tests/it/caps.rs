@@ -73,6 +73,7 @@ fn keeps_to_its_cap(ring: &Ring, capped_by: &str) {
         transfer["bytes"].as_u64() > Some(1 << 20)
     });
     let (begin, before) = arrived();
+    // A rate needs a time to be measured in.
     std::thread::sleep(Duration::from_secs(6));
     let (end, after) = arrived();
     let rate = (after - before) / (end - begin).as_secs_f64();

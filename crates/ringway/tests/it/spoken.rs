@@ -185,6 +185,7 @@ fn used_expired_and_unanswered_invites_say_so() {
     object(&place.join("alice", &used));
     refused(&place.join("thief", &used), "used already");
     let expired = place.invite("bob", &["--expires", "1s"]);
+    // Times are whole seconds: two later it has ended in any case.
     std::thread::sleep(Duration::from_millis(2_100));
     refused(&place.join("bob", &expired), "expired");
     refused(

@@ -65,6 +65,7 @@ fn a_stopped_receiver_stops_the_sender_and_costs_little_memory() {
     });
     let text = run(&["--home", member.home.to_str().unwrap(), "transfers"]).stdout;
     let bytes = stopped["bytes"].as_u64().unwrap();
+    // That nothing comes meanwhile takes a while to see.
     std::thread::sleep(Duration::from_secs(2));
     let after = member.transfer(&id).unwrap();
     signal(lima, "-CONT");

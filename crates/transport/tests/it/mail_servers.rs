@@ -260,6 +260,7 @@ async fn fetches(dovecot: &Dovecot, options: SmtpOptions, way: &str) {
     // Ours are gone, others are there and unread.
     until(|| !dovecot.names().iter().any(|name| name.contains(".x"))).await;
     if is_pop3 {
+        // The mailbox is looked at again meanwhile, and what is not ours stays.
         tokio::time::sleep(Duration::from_millis(2500)).await;
     }
     let names = dovecot.names();

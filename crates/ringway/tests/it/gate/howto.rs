@@ -17,6 +17,8 @@ use super::scans::{fetch, serve};
 
 const HOW_TO: &str = include_str!("../../../../../docs/how-to/govern-your-border.md");
 const YARA: &str = include_str!("../../../../../docs/reference/yara.md");
+/// Packets of a connection in which both sides have greeted.
+const GREETED: u32 = 5;
 /// In two parts, so that no scanner takes this source for the test file.
 const EICAR: [&str; 2] = [
     "X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR",
@@ -311,10 +313,20 @@ fn try_a_policy(reader: &mut Reader) -> Tested {
     let said = || fs::read_to_string(&log).unwrap_or_default();
     until("tcpdump", said, || said().contains("listening on"))?;
     reader.torrent(6_881)?;
-    // As many as it was told would take long.
-    std::thread::sleep(std::time::Duration::from_secs(1));
     let pid = i32::try_from(tcpdump.id())?;
-    kill_process(Pid::from_raw(pid).ok_or("no process")?, Signal::INT)?;
+    let pid = Pid::from_raw(pid).ok_or("no process")?;
+    // As many as it was told would take long. It says how many it has when asked by this signal.
+    let captured = || {
+        kill_process(pid, Signal::USR1).ok();
+        let said = said();
+        let counts = said.split(" packets captured").filter_map(|text| {
+            let count = text.rsplit(' ').next()?;
+            count.parse::<u32>().ok()
+        });
+        counts.max() >= Some(GREETED)
+    };
+    until("tcpdump's packets", said, captured)?;
+    kill_process(pid, Signal::INT)?;
     tcpdump.wait()?;
     let replayed = reader.shell(lines[2])?;
     has(&replayed, "bittorrent")?;

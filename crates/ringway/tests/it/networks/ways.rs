@@ -95,6 +95,7 @@ fn over_a_link_that_comes_and_goes_a_file_arrives() {
     let builder = builder.leaf_with("alice", &["--upload-limit", "1MiB"]);
     let ring = started(builder.on(lan.host("alice")));
     let (content, id) = queue(&ring, "alice", "oslo", 8 << 20);
+    // Outages that are shorter than what ends a transfer, and pauses in which some of it goes on.
     for _ in 0..4 {
         lan.link("oslo").down().unwrap();
         sleep(Duration::from_secs(2));

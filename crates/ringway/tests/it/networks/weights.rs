@@ -93,6 +93,7 @@ fn transfers_to_one_peer_share_a_line_in_the_proportion_of_their_priorities() {
         .map(|(number, priority)| send(&ring, number, priority, 40 << 20))
         .collect();
     ids.iter().for_each(|id| flows(id));
+    // Slow start is no share, nor is what was under way when priorities change.
     std::thread::sleep(Duration::from_secs(3));
     let first = shares(&ring, &ids, 20);
     set_priority(&ring, &ids[0], "4");
