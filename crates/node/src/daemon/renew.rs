@@ -86,7 +86,7 @@ impl CertificateKeeper {
 
     async fn attempt(&self, own: &Certificate) -> Result<Certificate, RenewError> {
         let Membership { domain, ring, .. } = &self.membership;
-        let asked = enrol::renew(domain, self.resolver, (&self.identity, ring), own).await;
+        let asked = enrol::renew(domain, self.resolver, &self.identity, ring, own).await;
         let Err(refused) = asked else {
             return asked;
         };

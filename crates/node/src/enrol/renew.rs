@@ -58,7 +58,8 @@ impl RenewError {
 pub(crate) async fn renew(
     domain: &str,
     resolver: Option<SocketAddr>,
-    (identity, ring): (&Identity, &RingId),
+    identity: &Identity,
+    ring: &RingId,
     own: &Certificate,
 ) -> Result<Certificate, RenewError> {
     let address = locate(domain, resolver).await;

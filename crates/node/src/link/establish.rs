@@ -179,7 +179,7 @@ impl Links {
         let proof = self.gate.prove(now, &path, cookie, &mut self.rng);
         let source = Source::of(&path);
         let new = self.times.is_new(&member, shown.time);
-        match half_open::admit(&self.half_open, &member, &source, (proof.is_ok(), new)) {
+        match half_open::admit(&self.half_open, &member, &source, proof.is_ok(), new) {
             Admission::Free => {}
             Admission::Replaces(older) => {
                 self.half_open.remove(older);

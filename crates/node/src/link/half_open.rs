@@ -38,15 +38,18 @@ pub(super) fn admit(
     waiting: &VecDeque<HalfOpen>,
     member: &MemberId,
     source: &Source,
-    (proved, new): (bool, bool),
+    proved: bool,
+    new: bool,
 ) -> Admission {
     let alike = || waiting.iter().filter(|half| half.proved == proved);
     let of_member = alike().filter(|half| half.member == *member).count();
     let full = alike().count() >= HALF_OPEN / 2;
     if !proved {
-        return match !new || full || of_member >= HALF_OPEN_UNPROVED {
-            true => Admission::WantsCookie,
-            false => Admission::Free,
+        let asks = !new || full || of_member >= HALF_OPEN_UNPROVED;
+        return if asks {
+            Admission::WantsCookie
+        } else {
+            Admission::Free
         };
     }
     let own = |half: &HalfOpen| half.proved && half.source == *source;

@@ -141,7 +141,7 @@ fn key(one: SocketAddr, other: SocketAddr, l4: L4) -> Ends {
     (one.min(other), one.max(other), l4)
 }
 
-/// A flow, its ends and numbers; whoever spoke first is the first.
+/// A flow, its ends and numbers; the sender of the first packet comes first.
 #[derive(Clone, Debug)]
 struct Passed {
     ends: [SocketAddr; 2],
