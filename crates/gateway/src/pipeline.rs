@@ -48,8 +48,9 @@ impl Pipeline {
     pub fn handle_packet(&mut self, now: Duration, link: LinkType, bytes: &[u8]) {
         let tracker = &mut self.tracker;
         self.decoder.handle_packet(now, link, bytes, &mut |packet| {
-            let place = tracker.handle_packet(now, packet);
-            tracker.learn(place);
+            if let Some(mut entry) = tracker.handle_packet(now, packet) {
+                entry.learn();
+            }
         });
         self.collect();
     }
@@ -63,8 +64,9 @@ impl Pipeline {
     pub fn finish(&mut self) {
         let tracker = &mut self.tracker;
         self.decoder.finish(&mut |packet| {
-            let place = tracker.handle_packet(Duration::ZERO, packet);
-            tracker.learn(place);
+            if let Some(mut entry) = tracker.handle_packet(Duration::ZERO, packet) {
+                entry.learn();
+            }
         });
         tracker.finish();
         self.collect();

@@ -1,5 +1,5 @@
 //! The stages between packets and answers: flow, classify. What is done with the answers is up to
-//! whoever owns the tracker.
+//! the tracker's owner.
 
 use std::time::Duration;
 
@@ -33,6 +33,65 @@ impl<T> AsMut<Inspection> for Tracked<T> {
     }
 }
 
+/// One flow, borrowed once for a packet or a moment, with what it takes to judge it.
+#[derive(Debug)]
+pub(crate) struct FlowEntry<'a, T> {
+    pub(crate) flow: &'a mut Flow<Tracked<T>>,
+    /// Where the table keeps it.
+    pub(crate) slot: usize,
+    surroundings: &'a Surroundings,
+    buffered: &'a mut usize,
+}
+
+impl<T> FlowEntry<'_, T> {
+    /// Remembers what the flow's latest packets tell of its hosts, which others are judged by. Not
+    /// to be called for what was refused: no host is judged by what it could not do.
+    pub(crate) fn learn(&mut self) {
+        if std::mem::take(&mut self.flow.attachment.tells) {
+            let answered = is_answered(self.flow);
+            self.surroundings.note(self.flow, answered);
+        }
+    }
+
+    /// Both sides take part in what the flow is said to be.
+    pub(crate) fn is_answered(&self) -> bool {
+        is_answered(self.flow)
+    }
+
+    /// A conversation has announced this flow.
+    pub(crate) fn is_announced(&self) -> bool {
+        self.surroundings.names(self.flow)
+    }
+
+    /// The flow's own verdict, weighed with what its endpoints were seen doing elsewhere.
+    pub(crate) fn conclude(&self) -> Verdict {
+        self.surroundings.conclude(self.flow)
+    }
+
+    /// Ends the classifier's work on the flow.
+    pub(crate) fn end_inspection(&mut self) {
+        self.release(Inspection::end);
+    }
+
+    fn release(&mut self, how: impl FnOnce(&mut Inspection)) {
+        let inspection = &mut self.flow.attachment.inspection;
+        let before = inspection.held();
+        how(inspection);
+        *self.buffered = self
+            .buffered
+            .saturating_sub(before)
+            .saturating_add(inspection.held());
+    }
+}
+
+impl<T: Default> FlowEntry<'_, T> {
+    /// Forgets what was found in the flow: the next packet is judged as the first of one.
+    pub(crate) fn forget(&mut self) {
+        self.release(Inspection::release);
+        self.flow.attachment = Tracked::default();
+    }
+}
+
 /// Follows flows and classifies them.
 ///
 /// Order of calls: [`handle_packet`](Self::handle_packet), then
@@ -46,6 +105,8 @@ pub(crate) struct Tracker<T> {
     buffered: usize,
     /// Flows that hold some of what is buffered.
     holders: Seniority,
+    /// A flow that has begun to hold something with the latest packet: its slot and serial.
+    holder: Option<(usize, u64)>,
 }
 
 impl<T: Default> Tracker<T> {
@@ -56,14 +117,21 @@ impl<T: Default> Tracker<T> {
             surroundings: Surroundings::default(),
             buffered: 0,
             holders: Seniority::default(),
+            holder: None,
         }
     }
 
-    /// Takes in one packet; answers the place of its flow, valid until the next packet.
-    pub(crate) fn handle_packet(&mut self, now: Duration, packet: &Packet<'_>) -> usize {
-        let (place, direction) = self.table.handle_packet(now, packet);
-        let flow = self.table.flow_mut(place);
-        if let Some(flow) = flow.filter(|flow| flow.calling(packet) == Calling::Own) {
+    /// Takes in one packet and classifies its flow, which it gives back.
+    pub(crate) fn handle_packet(
+        &mut self,
+        now: Duration,
+        packet: &Packet<'_>,
+    ) -> Option<FlowEntry<'_, T>> {
+        self.make_room();
+        let (slot, direction) = self.table.handle_packet(now, packet);
+        let flow = self.table.flow_mut(slot)?;
+        // What belongs to another connection of the same ends says nothing of this one.
+        if flow.calling(packet) == Calling::Own {
             let before = flow.attachment.inspection.held();
             let room = MAX_BUFFERED.saturating_sub(self.buffered);
             let inspecting = !flow.attachment.inspection.is_done();
@@ -77,76 +145,52 @@ impl<T: Default> Tracker<T> {
             if flow.attachment.inspection.renames() != renames {
                 flow.attachment.renamed_at = flow.packets;
             }
-            let (serial, after) = (flow.serial, flow.attachment.inspection.held());
+            let after = flow.attachment.inspection.held();
             self.buffered = self.buffered.saturating_sub(before).saturating_add(after);
             let news = flow.attachment.inspection.take_news() || inspecting;
             flow.attachment.tells |= news || is_answered(flow) != answered;
             if before == 0 && after > 0 {
-                self.holders.push(place, serial, holds(&self.table));
+                self.holder = Some((slot, flow.serial));
             }
         }
-        self.make_room();
-        place
+        Some(FlowEntry {
+            flow,
+            slot,
+            surroundings: &self.surroundings,
+            buffered: &mut self.buffered,
+        })
     }
 
-    /// Remembers what a flow's latest packets tell of its hosts, which others are judged by. Not to
-    /// be called for what was refused: nobody is judged by what he could not do.
-    pub(crate) fn learn(&mut self, place: usize) {
-        let flow = self.table.flow_mut(place);
-        if let Some(flow) = flow
-            && std::mem::take(&mut flow.attachment.tells)
-        {
-            let answered = is_answered(flow);
-            self.surroundings.note(flow, answered);
-        }
+    /// The flow of this serial, if it is still in its slot.
+    pub(crate) fn entry(&mut self, slot: usize, serial: u64) -> Option<FlowEntry<'_, T>> {
+        let flow = self.table.flow_mut(slot)?;
+        (flow.serial == serial).then_some(FlowEntry {
+            flow,
+            slot,
+            surroundings: &self.surroundings,
+            buffered: &mut self.buffered,
+        })
     }
 
-    /// Both sides take part in what the flow is said to be.
-    pub(crate) fn is_answered(&self, place: usize) -> bool {
-        self.table.flow(place).is_some_and(is_answered)
-    }
-
-    /// Forgets what was found in a flow: the next packet is judged as the first of one.
-    pub(crate) fn forget(&mut self, place: usize) {
-        self.release(place, Inspection::release);
-        if let Some(flow) = self.table.flow_mut(place) {
-            flow.attachment = Tracked::default();
-        }
-    }
-
-    /// Whoever has kept bytes for longest without being known gives way to flows that are new: or a
-    /// few thousand connections that say little and stay would hide all others.
+    /// What has been kept for longest of a flow without a name gives way to flows that are new: or
+    /// a few thousand connections that say little and stay would hide all others.
     fn make_room(&mut self) {
+        if let Some((slot, serial)) = self.holder.take() {
+            self.holders.push(slot, serial, holds(&self.table));
+        }
         while self.buffered.saturating_add(MAX_FRESH) > MAX_BUFFERED {
-            let Some(oldest) = self.holders.pop(holds(&self.table)) else {
+            let Some((slot, serial)) = self.holders.pop(holds(&self.table)) else {
                 return;
             };
-            self.release(oldest, Inspection::release);
+            if let Some(mut entry) = self.entry(slot, serial) {
+                entry.release(Inspection::release);
+            }
         }
     }
 
-    /// Nobody wants to know more of a flow.
-    pub(crate) fn end_inspection(&mut self, place: usize) {
-        self.release(place, Inspection::end);
-    }
-
-    fn release(&mut self, place: usize, how: impl FnOnce(&mut Inspection)) {
-        if let Some(flow) = self.table.flow_mut(place) {
-            let inspection = &mut flow.attachment.inspection;
-            self.buffered = self.buffered.saturating_sub(inspection.held());
-            how(inspection);
-            self.buffered = self.buffered.saturating_add(inspection.held());
-        }
-    }
-
-    /// The flow of a packet that was just seen.
-    pub(crate) fn flow_mut(&mut self, place: usize) -> Option<&mut Flow<Tracked<T>>> {
-        self.table.flow_mut(place)
-    }
-
-    /// The same, to look at.
-    pub(crate) fn flow(&self, place: usize) -> Option<&Flow<Tracked<T>>> {
-        self.table.flow(place)
+    /// The flow of this serial, to look at, if it is still in its slot.
+    pub(crate) fn flow(&self, slot: usize, serial: u64) -> Option<&Flow<Tracked<T>>> {
+        self.table.flow(slot).filter(|flow| flow.serial == serial)
     }
 
     /// Flows that are not finished, in no order.
@@ -204,11 +248,6 @@ impl<T: Default> Tracker<T> {
         self.surroundings = surroundings.clone();
     }
 
-    /// A conversation has announced this flow.
-    pub(crate) fn is_announced(&self, flow: &Flow<Tracked<T>>) -> bool {
-        self.surroundings.names(flow)
-    }
-
     /// The flow's own verdict, weighed with what its endpoints were seen doing elsewhere.
     pub(crate) fn conclude(&self, flow: &Flow<Tracked<T>>) -> Verdict {
         self.surroundings.conclude(flow)
@@ -222,9 +261,9 @@ pub(crate) fn is_answered<T>(flow: &Flow<Tracked<T>>) -> bool {
 
 /// Whether a flow is still there, and keeps bytes.
 fn holds<T: Default>(table: &FlowTable<Tracked<T>>) -> impl FnMut(usize, u64) -> bool {
-    |place, serial| {
+    |slot, serial| {
         table
-            .flow(place)
+            .flow(slot)
             .is_some_and(|flow| flow.serial == serial && flow.attachment.inspection.held() > 0)
     }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Mode;
 use crate::classify::Confidence;
+use crate::flow::Flow;
 use crate::packet::L4;
 use crate::policy::Action;
 
@@ -153,6 +154,17 @@ pub(super) struct Ends {
     pub(super) client: SocketAddr,
     pub(super) server: SocketAddr,
     pub(super) serial: u64,
+}
+
+impl Ends {
+    pub(super) fn of<T>(flow: &Flow<T>) -> Self {
+        Self {
+            l4: flow.l4,
+            client: flow.client,
+            server: flow.server,
+            serial: flow.serial,
+        }
+    }
 }
 
 impl Event {

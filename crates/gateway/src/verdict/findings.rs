@@ -1,76 +1,58 @@
 //! What scanners say of windows of files, and what becomes of the packets that wait for it.
 
-use std::time::Duration;
-
-use super::desk::Desk;
 use super::event::{EventKind, FileInfo};
-use super::state::Status;
+use super::inspecting::blocking;
+use super::machine::FlowContext;
 use super::{Mode, ScanJob, Scanned};
-use crate::policy::{Action, Ruling};
 
-impl Desk {
+impl FlowContext<'_> {
     /// What a scanner says of a window.
-    pub(super) fn handle_scanned(&mut self, now: Duration, job: &ScanJob, scanned: &Scanned) {
-        let place = job.flow.place;
-        let there = self
-            .tracker
-            .flow(place)
-            .is_some_and(|flow| flow.serial == job.flow.serial);
-        if !there {
-            return;
-        }
+    pub(super) fn handle_scanned(&mut self, job: &ScanJob, scanned: &Scanned) {
         match scanned {
-            Scanned::Clean => self.clean(place, job),
+            Scanned::Clean => self.clean(job),
             Scanned::Found(name) => {
-                self.found_in(now, job, name);
-                if self.settings.mode == Mode::Observe {
-                    // Nobody is kept from having it.
-                    self.clean(place, job);
+                self.found_in(job, name);
+                if self.env.settings.mode == Mode::Observe {
+                    // It is not kept from its receiver.
+                    self.clean(job);
                 }
             }
             Scanned::Failed(reason) => {
-                self.give_up(now, place, reason);
+                self.give_up(reason);
             }
         }
     }
 
-    fn clean(&mut self, place: usize, job: &ScanJob) {
-        if let Some(flow) = self.tracker.flow_mut(place)
-            && let Some(content) = &mut flow.attachment.own.content
-        {
-            self.parts
-                .extend(content.handle_clean(job.direction, job.number));
+    fn clean(&mut self, job: &ScanJob) {
+        let own = &mut self.entry.flow.attachment.own;
+        if let Some((_, content)) = own.content_mut() {
+            let whole = content.handle_clean(job.direction, job.number);
+            self.effects.parts.extend(whole);
         }
-        self.release(place);
+        self.release();
     }
 
-    fn found_in(&mut self, now: Duration, job: &ScanJob, name: &str) {
-        let Some(flow) = self.tracker.flow(job.flow.place) else {
+    fn found_in(&mut self, job: &ScanJob, name: &str) {
+        let subject = self.subject();
+        let own = &self.entry.flow.attachment.own;
+        let Some(decided) = own.decided() else {
             return;
         };
-        let Status::Decided(decided) = &flow.attachment.own.status else {
-            return;
-        };
-        let ruling = Ruling {
-            action: Action::Block,
-            ..decided.plan.ruling
-        };
-        let mut event = self.event_of((now, EventKind::FileInfo), flow, decided, &ruling);
+        let ruling = blocking(decided.plan.ruling);
+        let kind = (self.now, EventKind::FileInfo);
+        let mut event = self.env.event(kind, &subject, decided, &ruling);
         event.alert.evidence = format!("the scanner found {name}");
         event.fileinfo = Some(FileInfo {
             filename: job.name.clone(),
             found: Some(name.to_owned()),
-            delivered: flow
-                .attachment
-                .own
-                .content
-                .as_ref()
+            delivered: own
+                .content()
                 .and_then(|content| content.delivered(job.direction)),
             ..FileInfo::default()
         });
-        self.note(event);
-        if self.settings.mode == Mode::Enforce {
-            self.block(now, job.flow.place, ruling);
+        self.effects.note(event);
+        if self.env.enforces() {
+            self.block(ruling);
         }
     }
 }

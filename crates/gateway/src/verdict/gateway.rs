@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::desk::Desk;
+use super::engine::FlowEngine;
 use super::event::Event;
 use super::expected::Announcements;
 use super::state::{DecidedFlow, LiveFlow};
@@ -24,7 +24,7 @@ use crate::policy::Policy;
 #[derive(Debug)]
 pub struct Gateway {
     decoder: Decoder,
-    pub(super) desk: Desk,
+    pub(super) engine: FlowEngine,
 }
 
 /// What the gateways of one border's queues know together. Clones are the same.
@@ -45,7 +45,7 @@ impl Gateway {
     ) -> Self {
         Self {
             decoder: Decoder::new(),
-            desk: Desk::new(classifier, bounds, policy, settings),
+            engine: FlowEngine::new(classifier, bounds, policy, settings),
         }
     }
 
@@ -68,18 +68,18 @@ impl Gateway {
         link: LinkType,
         bytes: &[u8],
     ) -> Verdict {
-        let (desk, mut verdict) = (&mut self.desk, Verdict::ACCEPT);
+        let (engine, mut verdict) = (&mut self.engine, Verdict::ACCEPT);
         // What is kept to say why is kept from the IP header on.
         let whole = if link == LinkType::RawIp { bytes } else { &[] };
         let take = &mut |packet: &Packet<'_>| {
-            verdict = desk.handle_packet(now, token, packet, whole);
+            verdict = engine.handle_packet(now, token, packet, whole);
         };
         let skipped = self.decoder.handle_packet(now, link, bytes, take);
-        if skipped == Some(Skip::OtherProtocol) && desk.policy.blocks_other() {
+        if skipped == Some(Skip::OtherProtocol) && engine.env.policy.blocks_other() {
             verdict = Verdict::DROP;
         }
-        desk.collect(now);
-        match desk.settings.mode {
+        engine.collect(now);
+        match engine.env.settings.mode {
             Mode::Enforce => verdict,
             // The kernel carries what is decided, whatever that is; what is read comes here all the
             // same.
@@ -101,13 +101,13 @@ impl Gateway {
     /// with the flow's next packet.
     pub fn handle_passed(&mut self, now: Duration, link: LinkType, bytes: &[u8]) {
         self.handle_queued(now, PASSED, link, bytes);
-        self.desk.rewritten = None;
+        self.engine.effects.rewritten = None;
     }
 
     /// Whether the next packet belongs to a connection that was to be read: the kernel remembers
     /// it, also from an earlier run.
     pub fn set_watched(&mut self, watched: bool) {
-        self.desk.watched = watched;
+        self.engine.set_watched(watched);
     }
 
     /// [`handle_queued`](Self::handle_queued) for a packet whose checksums nobody has verified. One
@@ -130,76 +130,76 @@ impl Gateway {
     /// ([`poll_cached`](Self::poll_cached)), and tells what it refused
     /// ([`handle_refused`](Self::handle_refused)).
     pub fn share_cache(&mut self) {
-        self.desk.cache.share();
+        self.engine.blocked.cache.share();
     }
 
     /// These are refused by the kernel, which an earlier run has told so: here they are known, too,
     /// from now on, and for no longer than what is blocked now.
     pub fn take_up_blocked(&mut self, now: Duration, left: Vec<BlockedCall>) {
-        let latest = now.saturating_add(self.desk.settings.blocked_for);
-        self.desk.cache.take_up(left, latest);
+        let latest = now.saturating_add(self.engine.env.settings.blocked_for);
+        self.engine.blocked.cache.take_up(left, latest);
     }
 
     /// What the kernel's connection cache is to be told next.
     pub fn poll_cached(&mut self) -> Option<Cached> {
-        self.desk.cache.poll_shared()
+        self.engine.blocked.cache.poll_shared()
     }
 
     /// Calls that the kernel has refused.
     pub fn handle_refused(&mut self, refused: &RefusedCalls) {
-        let serial = self.desk.tracker.number_unseen();
-        self.desk.cache.take_in(refused, serial);
-        self.desk.tell_refused();
+        let serial = self.engine.tracker.number_unseen();
+        self.engine.blocked.cache.take_in(refused, serial);
+        self.engine.blocked.report(&mut self.engine.effects);
     }
 
     /// What it knows of its flows' hosts, and what they have announced to each other.
     #[must_use]
     pub fn knowledge(&self) -> Knowledge {
         Knowledge {
-            surroundings: self.desk.tracker.surroundings().clone(),
-            announced: self.desk.announced.clone(),
+            surroundings: self.engine.tracker.surroundings().clone(),
+            announced: self.engine.env.announced.clone(),
         }
     }
 
     /// Knows from now on what those know that share it: the other queues of one border.
     pub fn share(&mut self, knowledge: &Knowledge) {
         let surroundings = &knowledge.surroundings;
-        self.desk.tracker.share_surroundings(surroundings);
-        self.desk.announced = knowledge.announced.clone();
+        self.engine.tracker.share_surroundings(surroundings);
+        self.engine.env.announced = knowledge.announced.clone();
     }
 
     /// Tells at which endpoint a member of a ring listens; its Ringway flows then name it.
     pub fn know_member(&mut self, endpoint: SocketAddr, member: &str) {
-        let surroundings = self.desk.tracker.surroundings();
+        let surroundings = self.engine.tracker.surroundings();
         surroundings.know_member(endpoint, member);
     }
 
     /// The payload that has to take the place of the latest packet's own, of the same length, if it
     /// goes on or waits: it repeats bytes that were seen before, with others.
     pub fn take_rewritten(&mut self) -> Option<Vec<u8>> {
-        self.desk.rewritten.take()
+        self.engine.effects.rewritten.take()
     }
 
     /// The next packet that has waited, by its token, and what becomes of it.
     pub fn poll_released(&mut self) -> Option<(u64, Verdict)> {
-        self.desk.released.pop_front()
+        self.engine.effects.released.pop_front()
     }
 
     /// The next window of a file to scan.
     pub fn poll_scan(&mut self) -> Option<ScanJob> {
-        self.desk.scans.pop_front()
+        self.engine.effects.scans.pop_front()
     }
 
     /// The next part of an audited file. Whoever takes it makes the file's hash, and with it
     /// completes the event that comes with the last part
     /// ([`Digester`](crate::audit::Digester)).
     pub fn poll_file_part(&mut self) -> Option<FilePart> {
-        self.desk.parts.pop_front()
+        self.engine.effects.parts.pop_front()
     }
 
     /// What a scanner says of a window.
     pub fn handle_scanned(&mut self, now: Duration, job: &ScanJob, scanned: &Scanned) {
-        self.desk.handle_scanned(now, job, scanned);
+        self.engine.handle_scanned(now, job, scanned);
     }
 
     /// Flows whose contents are followed wait for their time:
@@ -207,110 +207,110 @@ impl Gateway {
     /// second, packets or not.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.desk.is_waiting()
+        self.engine.is_waiting()
     }
 
     /// Does what is due by now for flows whose contents are followed.
     pub fn handle_timeout(&mut self, now: Duration) {
-        self.desk.handle_timeout(now);
+        self.engine.handle_timeout(now);
     }
 
     /// The next packet to send, a whole IP packet: resets for both ends of what is blocked.
     pub fn poll_injection(&mut self) -> Option<Vec<u8>> {
-        self.desk.injections.pop_front()
+        self.engine.effects.injections.pop_front()
     }
 
     /// The next event to write down.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.desk.events.pop_front()
+        self.engine.effects.events.pop_front()
     }
 
     /// The next flow that is over.
     pub fn poll_flow(&mut self) -> Option<DecidedFlow> {
-        self.desk.over.pop_front()
+        self.engine.over.pop_front()
     }
 
     /// Tells what is still counted, because no more packets will come; flows go on.
     pub fn tell_rest(&mut self) {
-        self.desk.close_refused();
+        self.engine.blocked.close(&mut self.engine.effects);
     }
 
     /// Ends all flows.
     pub fn finish(&mut self, now: Duration) {
-        let desk = &mut self.desk;
+        let engine = &mut self.engine;
         self.decoder.finish(&mut |packet| {
-            desk.handle_packet(now, 0, packet, &[]);
+            engine.handle_packet(now, 0, packet, &[]);
         });
-        desk.finish();
-        desk.collect(now);
+        engine.finish();
+        engine.collect(now);
     }
 
     /// Another policy, for flows that are not decided yet.
     pub fn set_policy(&mut self, policy: Arc<Policy>) {
-        self.desk.policy = policy;
+        self.engine.env.policy = policy;
     }
 
     /// Whether decisions are carried out from now on.
     pub fn set_mode(&mut self, mode: Mode) {
-        self.desk.set_mode(mode);
+        self.engine.set_mode(mode);
     }
 
     /// Flows that are not over, the latest first, at most so many.
     #[must_use]
     pub fn flows(&self, most: usize) -> Vec<LiveFlow> {
-        self.desk.flows(most)
+        self.engine.flows(most)
     }
 
     /// Why the flow with this number got what it got; of flows that are over only the latest are
     /// known.
     #[must_use]
     pub fn why(&self, flow_id: u64) -> Option<Why> {
-        self.desk.why(flow_id)
+        self.engine.why(flow_id)
     }
 
     /// The policy at work.
     #[must_use]
     pub fn policy(&self) -> &Arc<Policy> {
-        &self.desk.policy
+        &self.engine.env.policy
     }
 
     /// Other packets go on while one waits for its scan.
     #[cfg(target_os = "linux")]
     pub(crate) fn has_hold_list(&self) -> bool {
-        self.desk.settings.hold_list
+        self.engine.env.settings.hold_list
     }
 
     /// Totals so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counters = self.decoder.counters().clone();
-        counters.evicted = self.desk.evicted();
-        counters.records_dropped = self.desk.over_dropped;
+        counters.evicted = self.engine.tracker.evicted();
+        counters.records_dropped = self.engine.over_dropped;
         counters
     }
 
     /// Events that nobody polled in time.
     #[must_use]
     pub fn events_dropped(&self) -> u64 {
-        self.desk.events_dropped
+        self.engine.effects.events_dropped
     }
 
     /// Packets whose flow was not there: a fault of this program. They go on unless the policy
     /// fails closed.
     #[must_use]
     pub fn flows_missing(&self) -> u64 {
-        self.desk.flows_missing
+        self.engine.effects.flows_missing
     }
 
     /// Flows that are not over.
     #[must_use]
     pub fn live_flows(&self) -> usize {
-        self.desk.live_flows()
+        self.engine.tracker.live_flows()
     }
 
     /// Bytes of contents that are kept.
     #[must_use]
     pub fn content_held(&self) -> usize {
-        self.desk.content_held
+        self.engine.effects.content_held
     }
 }

@@ -5,8 +5,14 @@
 //! each, and to be polled packets to send ([`Gateway::poll_injection`]), [`Event`]s to write down
 //! and [`DecidedFlow`]s that are over. The live path and the replay of captures run the same code.
 //!
-//! **The states of a flow.** Each packet is put to the state of its flow (`desk::step`), which has
-//! a verdict on it, or changes the state and has the next one asked about the same packet.
+//! **How a packet goes.** [`Gateway`] takes it apart; the `FlowEngine` finds its flow and borrows
+//! it once, as a `FlowContext`; the `machine` takes the flow from state to state until one has a
+//! verdict on the packet; `inspecting` and `content` read what it carries. What follows beside the
+//! verdict stands in one `Effects` buffer.
+//!
+//! **The states of a flow** (`FlowState`). Each packet is put to the state of its flow, which has
+//! a verdict on it (`Step::Done`), or changes the state and has the next one asked about the same
+//! packet (`Step::Again`).
 //!
 //! ```text
 //!            like one that was just blocked
@@ -14,39 +20,42 @@
 //!    │ │
 //!    │ └─ no rule before asks what it is ─────────────┐
 //!    ▼                                                 │
-//!   Undecided  packets go on, bytes are kept           │
-//!    │   ▲     for a rule that may read them           │
+//!   Classifying  packets go on, bytes are kept         │
+//!    │   ▲       for a rule that may read them         │
 //!    │   │                                             │
 //!    │   └─ named for certain after all, and the       │
 //!    │      policy says another thing of it            │
 //!    ▼                                                 ▼
-//!   Decided ◀── blocked for what it carries, or ──── Decided, read
+//!   Decided ◀── blocked for what it carries, or ──── Inspecting
 //!    │          not read any more                      ▲   packets go on, wait for a scan,
 //!    │                                                 │   or are dropped
-//!    └── (from Undecided) the plan looks into what it carries
+//!    └── (from Classifying) the plan looks into what it carries
 //!
 //!   Decided: blocked   dropped and reset, then left to the kernel
 //!            allowed   left to the kernel, in its class
 //! ```
 //!
 //! A connection that an earlier run read, and of which this one has not seen the beginning, goes
-//! from `New` or `Undecided` to `Decided` as the rules' `failure` says. A blocked flow of which
+//! from `New` or `Classifying` to `Decided` as the rules' `failure` says. A blocked flow of which
 //! only one side has spoken stays where it is: its packet is dropped and forgotten.
 
+mod blocked;
 mod cache;
 mod content;
-mod desk;
+mod effects;
+mod engine;
+mod env;
 mod event;
 mod expected;
 mod findings;
 mod gateway;
-mod reading;
+mod inspecting;
+mod machine;
+mod report;
 mod reset;
 mod state;
-mod telling;
 mod trace;
 mod unanswered;
-mod way;
 
 use std::time::Duration;
 
@@ -186,7 +195,7 @@ impl Verdict {
 /// A flow, as scans are told about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlowId {
-    place: usize,
+    slot: usize,
     serial: u64,
 }
 
@@ -194,7 +203,7 @@ pub struct FlowId {
 impl FlowId {
     /// The flow with this number, wherever it stands.
     pub(crate) fn of(serial: u64) -> Self {
-        Self { place: 0, serial }
+        Self { slot: 0, serial }
     }
 }
 

@@ -10,30 +10,119 @@ use crate::inspect::Expected;
 use crate::policy::{Action, Plan, Policy};
 use crate::record::FlowRecord;
 
+/// What stands in place of a rule where the connection cache decided.
+pub(super) const CACHE_RULE: &str = "connection-cache";
+
 /// What is kept of a flow.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub(super) status: Status,
-    /// What it carries is followed.
-    pub(super) content: Option<Box<Content>>,
-    /// It was followed, and is not any more, before anybody knew what it is.
+    pub(super) flow: FlowState,
+    /// Its contents were followed, and are not any more, before it was known what it is.
     pub(super) given_up: bool,
     /// It was announced by another flow, which said what it is.
     pub(super) announced: Option<Box<Expected>>,
 }
 
-/// How far the decision on a flow is.
-#[derive(Clone, Debug, Default)]
-pub(super) enum Status {
+/// How far the decision on a flow is. The diagram stands in the [module](super).
+#[derive(Debug, Default)]
+pub(super) enum FlowState {
     /// Its first packet is being looked at.
     #[default]
     New,
-    /// The classifier's answer is waited for.
-    Undecided,
+    /// The classifier's answer is awaited.
+    Classifying {
+        /// What it has carried so far, where a rule may read it.
+        kept: Option<Box<Content>>,
+    },
+    /// Decided, and its contents are read.
+    Inspecting {
+        decided: Decided,
+        content: Box<Content>,
+    },
     /// Decided; the packets of managed flows still come here.
     Decided(Decided),
     /// It was dropped at once, like one before it.
     Refused,
+}
+
+/// How far a flow is, as traces record it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stage {
+    pub(super) decided: bool,
+    pub(super) blocked: bool,
+}
+
+impl State {
+    /// Nothing is decided on it.
+    pub(super) fn is_undecided(&self) -> bool {
+        matches!(self.flow, FlowState::New | FlowState::Classifying { .. })
+    }
+
+    /// Its contents are followed, and it is not known what it is.
+    pub(super) fn is_early(&self) -> bool {
+        matches!(self.flow, FlowState::Classifying { kept: Some(_) })
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        let refused = matches!(self.flow, FlowState::Refused);
+        let blocks = |decided: &Decided| decided.plan.ruling.action == Action::Block;
+        Stage {
+            decided: refused || self.decided().is_some(),
+            blocked: refused || self.decided().is_some_and(blocks),
+        }
+    }
+
+    /// The decision on it.
+    pub(super) fn decided(&self) -> Option<&Decided> {
+        match &self.flow {
+            FlowState::Decided(decided) | FlowState::Inspecting { decided, .. } => Some(decided),
+            FlowState::New | FlowState::Classifying { .. } | FlowState::Refused => None,
+        }
+    }
+
+    /// The same, to change.
+    pub(super) fn decided_mut(&mut self) -> Option<&mut Decided> {
+        match &mut self.flow {
+            FlowState::Decided(decided) | FlowState::Inspecting { decided, .. } => Some(decided),
+            FlowState::New | FlowState::Classifying { .. } | FlowState::Refused => None,
+        }
+    }
+
+    /// What is followed of its contents.
+    pub(super) fn content(&self) -> Option<&Content> {
+        match &self.flow {
+            FlowState::Classifying { kept } => kept.as_deref(),
+            FlowState::Inspecting { content, .. } => Some(content),
+            FlowState::New | FlowState::Decided(_) | FlowState::Refused => None,
+        }
+    }
+
+    /// The same, to work on, with the decision that it is judged by.
+    pub(super) fn content_mut(&mut self) -> Option<(Option<&Decided>, &mut Content)> {
+        match &mut self.flow {
+            FlowState::Classifying { kept } => kept.as_deref_mut().map(|content| (None, content)),
+            FlowState::Inspecting { decided, content } => Some((Some(decided), content)),
+            FlowState::New | FlowState::Decided(_) | FlowState::Refused => None,
+        }
+    }
+
+    /// Takes its contents out: they are followed no more.
+    pub(super) fn take_content(&mut self) -> Option<Box<Content>> {
+        match std::mem::take(&mut self.flow) {
+            FlowState::Classifying { kept } => {
+                self.flow = FlowState::Classifying { kept: None };
+                kept
+            }
+            FlowState::Inspecting { decided, content } => {
+                self.flow = FlowState::Decided(decided);
+                Some(content)
+            }
+            other => {
+                self.flow = other;
+                None
+            }
+        }
+    }
 }
 
 /// A decision and when it was made.

@@ -4,35 +4,16 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::content::Counsel;
-use super::reset::Broken;
-use super::{FileEnd, FilePart, Verdict};
+use super::ContentContext;
 use crate::flow::Direction;
 use crate::inspect::{FileForm, FileHead};
 use crate::limits::{FILE_PIECE, MAX_FILE_PIECE, SCAN_OVERLAP, SCAN_PAUSE};
 use crate::packet::Packet;
 use crate::policy::{Action, File, Ruling};
 use crate::stream::{Output, Stream, StreamBounds};
-
-/// Bytes of a file to scan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) direction: Direction,
-    /// Counts from 1 in each direction of a connection.
-    pub(super) number: u32,
-    /// The end of the window before, and the new bytes.
-    pub(super) bytes: Vec<u8>,
-    /// How many of the bytes were in the window before.
-    pub(super) repeated: usize,
-    /// The place of the first of the bytes in the file.
-    pub(super) at: u64,
-    /// The file begins with it.
-    pub(super) first: bool,
-    /// The file ends with it.
-    pub(super) last: bool,
-    pub(super) name: Option<String>,
-    pub(super) ruling: Ruling,
-}
+use crate::verdict::machine::QueuedPacket;
+use crate::verdict::reset::Broken;
+use crate::verdict::{FileEnd, FilePart, FlowId, ScanJob, Verdict};
 
 /// A packet that waits.
 #[derive(Debug)]
@@ -44,6 +25,17 @@ pub(super) struct Held {
     /// decides.
     pub(super) needs: Option<u32>,
     pub(super) broken: Broken,
+}
+
+impl Held {
+    fn new(queued: QueuedPacket<'_>, needs: Option<u32>) -> Self {
+        Self {
+            token: queued.token,
+            length: length(queued.packet),
+            needs,
+            broken: Broken::by(queued.packet),
+        }
+    }
 }
 
 /// A file under way.
@@ -67,7 +59,7 @@ pub(super) struct Transfer {
 
 /// One direction.
 #[derive(Debug, Default)]
-pub(super) struct Way {
+pub(super) struct HalfStream {
     pub(super) stream: Stream<u64>,
     pub(super) transfer: Option<Transfer>,
     pub(super) held: VecDeque<Held>,
@@ -83,7 +75,7 @@ pub(super) struct Way {
     pub(super) pause: Option<Duration>,
 }
 
-impl Way {
+impl HalfStream {
     /// From now on packets behind a gap wait until it is filled.
     pub(super) fn wait_behind_gaps(&mut self) {
         self.stream = Stream::new(StreamBounds {
@@ -93,15 +85,10 @@ impl Way {
     }
 
     /// Whether a packet behind a gap waits; [`end_waits`](Self::end_waits) says for how long.
-    pub(super) fn waits_behind_gap(&mut self, packet: &Packet<'_>, token: u64) -> bool {
+    pub(super) fn waits_behind_gap(&mut self, packet: QueuedPacket<'_>) -> bool {
         let waits = !self.stream.bounds().fast_pass;
         if waits {
-            self.ahead.push(Held {
-                token,
-                length: length(packet),
-                needs: None,
-                broken: Broken::by(packet),
-            });
+            self.ahead.push(Held::new(packet, None));
         }
         waits
     }
@@ -156,7 +143,7 @@ impl Way {
         direction: Direction,
         bytes: &[u8],
         window: usize,
-        counsel: &mut dyn Counsel,
+        context: &mut ContentContext<'_>,
     ) {
         let Some(file) = &mut self.transfer else {
             return;
@@ -165,7 +152,7 @@ impl Way {
             .bytes
             .saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         if file.ruling.audit {
-            file.gather(bytes, counsel);
+            file.gather(bytes, context);
         }
         if !file.is_scanned() {
             return;
@@ -189,27 +176,27 @@ impl Way {
             if file.window.len().saturating_sub(file.repeated) >= window {
                 self.issued = self.issued.saturating_add(1);
                 let number = self.issued;
-                counsel.scan(file.cut(direction, number, false));
+                context.scan(file.cut(context.flow(), direction, number, false));
             }
         }
         if begun {
             // What waited together is looked at together, however large a window is.
-            self.scan_rest(direction, false, counsel);
+            self.scan_rest(direction, false, context);
         }
     }
 
     /// Hands on what is gathered for a part or a window, because memory is short.
-    pub(super) fn give_away(&mut self, direction: Direction, counsel: &mut dyn Counsel) {
-        self.scan_rest(direction, false, counsel);
+    pub(super) fn give_away(&mut self, direction: Direction, context: &mut ContentContext<'_>) {
+        self.scan_rest(direction, false, context);
         let gathered = self.transfer.as_mut().filter(|file| !file.piece.is_empty());
         if let Some(file) = gathered {
-            counsel.part(file.part(None));
+            context.part(file.part(None));
         }
     }
 
     /// Whether a packet goes on or waits.
-    pub(super) fn place(&mut self, now: Duration, packet: &Packet<'_>, token: u64) -> Verdict {
-        let endless = self.is_endless();
+    pub(super) fn hold_or_accept(&mut self, now: Duration, queued: QueuedPacket<'_>) -> Verdict {
+        let (packet, endless) = (queued.packet, self.is_endless());
         let carries = !packet.payload.is_empty() || packet.tcp.is_some_and(|tcp| tcp.fin);
         let behind = self.issued > self.clean;
         if !carries || !(behind || endless) {
@@ -219,12 +206,7 @@ impl Way {
         if needs.is_none() {
             self.pause = Some(now.saturating_add(SCAN_PAUSE));
         }
-        self.held.push_back(Held {
-            token,
-            length: length(packet),
-            needs,
-            broken: Broken::by(packet),
-        });
+        self.held.push_back(Held::new(queued, needs));
         Verdict::HOLD
     }
 
@@ -246,7 +228,7 @@ impl Way {
         &mut self,
         direction: Direction,
         last: bool,
-        counsel: &mut dyn Counsel,
+        context: &mut ContentContext<'_>,
     ) {
         let Some(file) = &mut self.transfer else {
             return;
@@ -256,13 +238,13 @@ impl Way {
             return;
         }
         self.issued = self.issued.saturating_add(1);
-        counsel.scan(file.cut(direction, self.issued, last));
+        context.scan(file.cut(context.flow(), direction, self.issued, last));
     }
 }
 
 impl Transfer {
     /// `hold_first`: so many bytes of its beginning wait together.
-    pub(super) fn new(head: FileHead, ruling: Ruling, (number, hold_first): (u64, u64)) -> Self {
+    pub(super) fn new(head: FileHead, ruling: Ruling, number: u64, hold_first: u64) -> Self {
         Self {
             head,
             ruling,
@@ -278,7 +260,7 @@ impl Transfer {
     }
 
     /// Takes the next bytes of an audited file, and hands on what has come together.
-    fn gather(&mut self, mut bytes: &[u8], counsel: &mut dyn Counsel) {
+    fn gather(&mut self, mut bytes: &[u8], context: &mut ContentContext<'_>) {
         while !bytes.is_empty() {
             if self.piece.len().saturating_add(bytes.len()) < FILE_PIECE {
                 if self.piece.capacity() == 0 {
@@ -292,7 +274,7 @@ impl Transfer {
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.piece.reserve_exact(now.len());
             self.piece.extend_from_slice(now);
-            counsel.part(self.part(None));
+            context.part(self.part(None));
             bytes = later;
         }
     }
@@ -307,7 +289,13 @@ impl Transfer {
         }
     }
 
-    /// Nobody looks at its bytes.
+    /// Says of an audited file that it has no end.
+    pub(super) fn cut_off(&mut self) -> Option<FilePart> {
+        let audited = self.ruling.audit;
+        audited.then(|| self.part(Some(FileEnd::CutOff)))
+    }
+
+    /// Its bytes are not looked at.
     pub(super) fn is_passed_on(&self) -> bool {
         self.ruling.action == Action::Allow && !self.ruling.audit
     }
@@ -330,14 +318,15 @@ impl Transfer {
     }
 
     /// Takes the window for scanning; its end stays, because signatures may lie across.
-    fn cut(&mut self, direction: Direction, number: u32, last: bool) -> Window {
+    fn cut(&mut self, flow: FlowId, direction: Direction, number: u32, last: bool) -> ScanJob {
         let keep = self.window.len().saturating_sub(SCAN_OVERLAP);
         let overlap = self.window.get(keep..).unwrap_or_default().to_vec();
         let repeated = std::mem::replace(&mut self.repeated, overlap.len());
         let first = !std::mem::replace(&mut self.begun, true);
         let at = self.at;
         self.at = at.saturating_add(u64::try_from(keep).unwrap_or(u64::MAX));
-        Window {
+        ScanJob {
+            flow,
             direction,
             number,
             bytes: std::mem::replace(&mut self.window, overlap),
@@ -346,7 +335,6 @@ impl Transfer {
             first,
             last,
             name: self.head.name.clone(),
-            ruling: self.ruling,
         }
     }
 }

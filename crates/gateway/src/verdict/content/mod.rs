@@ -11,60 +11,25 @@
 //! found clean. Where nobody says how long a file is, each packet might be the last: it waits for
 //! the next one, for the end, or for a pause, upon which what there is of the window is scanned.
 
+mod codings;
+mod context;
+mod half_stream;
+mod sink;
+
 use std::time::Duration;
 
+pub(super) use self::context::ContentContext;
+use self::half_stream::{HalfStream, Transfer};
+use self::sink::DecoderSink;
+use super::machine::QueuedPacket;
 use super::reset::Broken;
-use super::way::{Transfer, Way, Window};
 use super::{FileEnd, FilePart, Offload, PASSED, Verdict};
 use crate::flow::{Both, Direction};
-use crate::inspect::{Decoder, Expected, FileForm, FileHead, Message, Seen};
+use crate::inspect::{Decoder, Seen};
 use crate::limits::{MAX_EARLY, MIN_UNSEEN, SCARCE_CONTENT};
 use crate::packet::{Packet, Tcp};
-use crate::policy::{Action, Failure, Item, Ruling};
+use crate::policy::Ruling;
 use crate::stream::{Decision, Output, Place, Segment};
-
-/// What is asked and told while packets are taken in.
-pub(super) trait Counsel {
-    /// What happens to a file or message.
-    fn judge(&self, item: &Item<'_>) -> Ruling;
-    /// Something to write down.
-    fn note(&mut self, note: Note);
-    /// A connection that was announced.
-    fn expect(&mut self, expected: Expected);
-    /// What happens where something cannot be read, by the rule that decided on it.
-    fn failure(&self, ruling: &Ruling) -> Failure;
-    /// The rule that decided scans parts of files by themselves.
-    fn scans_parts(&self, ruling: &Ruling) -> bool;
-    /// Bytes of a file's beginning that wait together, by the rule that decided.
-    fn holds_first(&self, ruling: &Ruling) -> u64;
-    /// What the next audited file is called.
-    fn number(&mut self) -> u64;
-    /// A part of an audited file.
-    fn part(&mut self, part: FilePart);
-    /// A window to scan.
-    fn scan(&mut self, window: Window);
-}
-
-/// Something that a connection carried.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Note {
-    /// A file was offered or asked for, and may not come.
-    Refused(FileHead, Ruling),
-    /// A file comes in a form that cannot be scanned, and why; it is stopped, or goes on.
-    Unreadable(FileHead, Ruling, &'static str, Failure),
-    /// A file is whole.
-    File {
-        head: FileHead,
-        ruling: Ruling,
-        bytes: u64,
-        /// What it is called, and its bytes that were not told yet.
-        rest: FilePart,
-        /// Who sent it, and the window that has to be clean before it counts; 0: none.
-        scanned: (Direction, u32),
-    },
-    /// A message went by.
-    Message(Message, Ruling),
-}
 
 /// Why a connection is not followed any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +51,29 @@ pub(super) struct Answer {
     pub(super) stop: Option<Stop>,
 }
 
+impl Answer {
+    /// Takes in what the stream says of the packet's bytes; answers where they are in the stream.
+    fn decided(&mut self, decision: Decision, output: &mut Output<u64>) -> Place {
+        match decision {
+            Decision::Pass => Place::Old,
+            Decision::Deliver => Place::Next,
+            Decision::Ahead => Place::Ahead,
+            Decision::Conflict(place) => {
+                self.rewritten = Some(std::mem::take(&mut output.rewritten));
+                place
+            }
+            Decision::Drop(_) => {
+                self.verdict = Some(Verdict::DROP);
+                Place::Old
+            }
+            Decision::Lost(loss) => {
+                self.stop = Some(Stop::Lost(loss.name()));
+                Place::Old
+            }
+        }
+    }
+}
+
 /// Who reads the bytes.
 #[derive(Debug)]
 enum Reader {
@@ -97,7 +85,7 @@ enum Reader {
 /// A connection whose contents are followed.
 #[derive(Debug)]
 pub(super) struct Content {
-    ways: Both<Way>,
+    halves: Both<HalfStream>,
     reader: Reader,
     output: Output<u64>,
     window: usize,
@@ -125,14 +113,14 @@ impl Content {
     /// once; `holds`: packets wait for their scan; `fast_pass`: those behind a gap do not wait
     /// until it is filled.
     pub(super) fn new(window: usize, holds: bool, fast_pass: bool) -> Self {
-        let mut ways: Both<Way> = Both::default();
+        let mut halves: Both<HalfStream> = Both::default();
         if holds && !fast_pass {
-            for way in ways.iter_mut() {
-                way.wait_behind_gaps();
+            for half in halves.iter_mut() {
+                half.wait_behind_gaps();
             }
         }
         Self {
-            ways,
+            halves,
             reader: Reader::Waiting(Vec::new(), 0),
             output: Output::default(),
             window,
@@ -159,11 +147,11 @@ impl Content {
             Reader::Waiting(_, bytes) => *bytes,
             Reader::Reading(decoder) => decoder.held(),
         };
-        self.ways.iter().fold(reader, |sum, way| {
-            let file = way.transfer.as_ref().map_or(0, |file| {
+        self.halves.iter().fold(reader, |sum, half| {
+            let file = half.transfer.as_ref().map_or(0, |file| {
                 file.window.capacity().saturating_add(file.piece.capacity())
             });
-            sum.saturating_add(way.stream.held()).saturating_add(file)
+            sum.saturating_add(half.stream.held()).saturating_add(file)
         })
     }
 
@@ -172,16 +160,15 @@ impl Content {
     pub(super) fn read_by(
         &mut self,
         decoder: Box<dyn Decoder>,
-        class: Option<usize>,
-        counsel: &mut dyn Counsel,
+        context: &mut ContentContext<'_>,
     ) -> Option<Stop> {
-        self.class = class;
+        self.class = context.class();
         let waiting = std::mem::replace(&mut self.reader, Reader::Reading(decoder));
         let Reader::Waiting(pieces, _) = waiting else {
             return None;
         };
         for (direction, bytes) in pieces {
-            let stop = self.read(direction, &bytes, counsel);
+            let stop = self.read(direction, &bytes, context);
             if stop.is_some() {
                 return stop;
             }
@@ -204,7 +191,7 @@ impl Content {
 
     /// The payload of a request that accepts no coding, of the same length, if it asks for one.
     pub(super) fn without_codings(&self, payload: &[u8]) -> Option<Vec<u8>> {
-        self.uncoded.then(|| without_codings(payload)).flatten()
+        self.uncoded.then(|| codings::blanked(payload)).flatten()
     }
 
     /// What a segment says of the other direction's bytes.
@@ -212,7 +199,7 @@ impl Content {
         if !tcp.ack {
             return None;
         }
-        let stream = &mut self.way(direction.other()).stream;
+        let stream = &mut self.half(direction.other()).stream;
         if tcp.syn {
             stream.begin(tcp.acknowledged);
         }
@@ -226,12 +213,12 @@ impl Content {
     /// Takes in a packet. `room` is how many more bytes all connections together may hold.
     pub(super) fn handle_packet(
         &mut self,
-        now: Duration,
         direction: Direction,
-        (packet, token): (&Packet<'_>, u64),
+        queued: QueuedPacket<'_>,
         room: usize,
-        counsel: &mut dyn Counsel,
+        context: &mut ContentContext<'_>,
     ) -> Answer {
+        let QueuedPacket { packet, token, .. } = queued;
         let (Some(segment), Some(tcp)) = (Segment::of(packet, token), packet.tcp) else {
             return Answer::default();
         };
@@ -242,7 +229,7 @@ impl Content {
             };
         }
         let at_head = self.begins_head(direction);
-        if let Some(answer) = self.by_unseen(direction, &segment, tcp.acknowledged, counsel) {
+        if let Some(answer) = self.by_unseen(direction, &segment, tcp.acknowledged, context) {
             return answer;
         }
         if let Some(stop) = self.take_acknowledgement(direction, &tcp) {
@@ -257,65 +244,53 @@ impl Content {
         }
         self.output.clear();
         let mut output = std::mem::take(&mut self.output);
-        let way = self.way(direction);
-        let ended = way.stream.is_ended();
-        let decision = way.stream.handle_segment(now, &segment, room, &mut output);
-        let place = match decision {
-            Decision::Pass => Place::Old,
-            Decision::Deliver => Place::Next,
-            Decision::Ahead => Place::Ahead,
-            Decision::Conflict(place) => {
-                answer.rewritten = Some(std::mem::take(&mut output.rewritten));
-                place
-            }
-            Decision::Drop(_) => {
-                answer.verdict = Some(Verdict::DROP);
-                Place::Old
-            }
-            Decision::Lost(loss) => {
-                answer.stop = Some(Stop::Lost(loss.name()));
-                Place::Old
-            }
-        };
+        let half = self.half(direction);
+        let ended = half.stream.is_ended();
+        let decision = half
+            .stream
+            .handle_segment(context.now, &segment, room, &mut output);
+        let place = answer.decided(decision, &mut output);
         if answer.stop.is_none() && place == Place::Next {
-            self.go_on(direction, (&output, ended, room), &mut answer, counsel);
+            let scarce = room < SCARCE_CONTENT;
+            answer.stop = self.read_on(direction, &output.bytes, scarce, context);
+            if answer.stop.is_none() && !ended && self.half(direction).stream.is_ended() {
+                answer.stop = self.end(direction, context);
+            }
+            self.half(direction).decide_tail();
+            if answer.stop.is_none() && answer.rewritten.is_none() {
+                answer.offload = self.look_away(direction);
+            }
         }
         if answer.verdict.is_none() && answer.stop.is_none() {
-            let waits =
-                place == Place::Ahead && self.way(direction).waits_behind_gap(packet, token);
-            answer.verdict = Some(match waits {
-                true => Verdict::HOLD,
-                false => self.place_now(now, direction, (packet, token)),
+            let ahead = place == Place::Ahead;
+            answer.verdict = Some(if ahead && self.half(direction).waits_behind_gap(queued) {
+                Verdict::HOLD
+            } else {
+                self.hold_or_accept(context.now, direction, queued)
             });
             answer.offload = answer.offload.or_else(|| self.watch());
         }
         if at_head && answer.rewritten.is_none() && answer.stop.is_none() {
             answer.rewritten = self.without_codings(packet.payload);
         }
-        self.way(direction).end_waits(now, &output);
+        self.half(direction).end_waits(context.now, &output);
         self.output = output;
         answer
     }
 
-    /// Reads the next bytes of a direction. `ended`: it had ended before.
-    fn go_on(
+    /// Reads the next bytes of a direction. `scarce`: memory is, and what waits is handed on.
+    fn read_on(
         &mut self,
         direction: Direction,
-        (output, ended, room): (&Output<u64>, bool, usize),
-        answer: &mut Answer,
-        counsel: &mut dyn Counsel,
-    ) {
-        answer.stop = self.read(direction, &output.bytes, counsel);
-        if room < SCARCE_CONTENT {
-            self.way(direction).give_away(direction, counsel);
+        bytes: &[u8],
+        scarce: bool,
+        context: &mut ContentContext<'_>,
+    ) -> Option<Stop> {
+        let stop = self.read(direction, bytes, context);
+        if scarce {
+            self.half(direction).give_away(direction, context);
         }
-        if answer.stop.is_none() && !ended && self.way(direction).stream.is_ended() {
-            answer.stop = self.end(direction, counsel);
-        }
-        self.way(direction).decide_tail();
-        if answer.stop.is_none() && answer.rewritten.is_none() {
-            answer.offload = self.look_away(direction);
-        }
+        stop
     }
 
     /// Why a packet makes the connection one that cannot be followed.
@@ -348,7 +323,7 @@ impl Content {
         if known || !unread || length == 0 || segment.syn || segment.rst {
             return false;
         }
-        if !self.way(direction).stream.skip(segment.sequence, length) {
+        if !self.half(direction).stream.skip(segment.sequence, length) {
             return false;
         }
         self.reader = Reader::Waiting(Vec::new(), 0);
@@ -374,12 +349,12 @@ impl Content {
         if direction != Direction::FromServer || bytes < MIN_UNSEEN || self.class.is_some() {
             return None;
         }
-        let way = self.ways.get(direction);
-        let idle = way.transfer.as_ref().is_some_and(Transfer::is_passed_on);
+        let half = self.halves.get(direction);
+        let idle = half.transfer.as_ref().is_some_and(Transfer::is_passed_on);
         let quiet = self
-            .ways
+            .halves
             .iter()
-            .all(|way| way.held.is_empty() && way.stream.is_contiguous());
+            .all(|half| half.held.is_empty() && half.stream.is_contiguous());
         if !idle || !quiet {
             return None;
         }
@@ -395,7 +370,7 @@ impl Content {
         direction: Direction,
         segment: &Segment<'_, u64>,
         acknowledged: u32,
-        counsel: &mut dyn Counsel,
+        context: &mut ContentContext<'_>,
     ) -> Option<Answer> {
         self.unseen?;
         if direction == Direction::FromServer {
@@ -407,7 +382,7 @@ impl Content {
         if segment.payload.is_empty() {
             return Some(Answer::default());
         }
-        self.look_again(acknowledged, counsel).map(|stop| Answer {
+        self.look_again(acknowledged, context).map(|stop| Answer {
             stop: Some(stop),
             ..Answer::default()
         })
@@ -415,26 +390,26 @@ impl Content {
 
     /// The client says something while the server's bytes go by unseen: they are read again from
     /// the file's end on.
-    fn look_again(&mut self, acknowledged: u32, counsel: &mut dyn Counsel) -> Option<Stop> {
+    fn look_again(&mut self, acknowledged: u32, context: &mut ContentContext<'_>) -> Option<Stop> {
         let bytes = self.unseen.take()?;
         let direction = Direction::FromServer;
-        if !self.way(direction).stream.pass_over(bytes, acknowledged) {
+        if !self.half(direction).stream.pass_over(bytes, acknowledged) {
             return Some(Stop::Lost("a request before the end of a large file"));
         }
-        self.decode(direction, counsel, |decoder, tell| {
+        self.decode(direction, context, |decoder, tell| {
             decoder.handle_unseen(direction, bytes, tell);
         })
     }
 
     /// What becomes of a packet whose bytes were taken in.
-    pub(super) fn place_now(
+    pub(super) fn hold_or_accept(
         &mut self,
         now: Duration,
         direction: Direction,
-        (packet, token): (&Packet<'_>, u64),
+        packet: QueuedPacket<'_>,
     ) -> Verdict {
         if self.holds {
-            self.way(direction).place(now, packet, token)
+            self.half(direction).hold_or_accept(now, packet)
         } else {
             Verdict::ACCEPT
         }
@@ -442,14 +417,14 @@ impl Content {
 
     /// The next packet that has waited long enough, and whether it goes on.
     pub(super) fn poll_released(&mut self) -> Option<(u64, bool)> {
-        self.ways.iter_mut().find_map(|way| {
-            if let Some(token) = way.refused.pop() {
+        self.halves.iter_mut().find_map(|half| {
+            if let Some(token) = half.refused.pop() {
                 return Some((token, false));
             }
-            let first = way.held.front()?;
-            let due = first.needs.is_some_and(|needs| needs <= way.clean);
+            let first = half.held.front()?;
+            let due = first.needs.is_some_and(|needs| needs <= half.clean);
             if due {
-                way.held.pop_front().map(|held| (held.token, true))
+                half.held.pop_front().map(|held| (held.token, true))
             } else {
                 None
             }
@@ -458,65 +433,59 @@ impl Content {
 
     /// All packets that wait, in no order; they are not waited for any more.
     pub(super) fn take_held(&mut self) -> Vec<u64> {
-        self.ways
+        self.halves
             .iter_mut()
-            .flat_map(|way| way.take_held())
+            .flat_map(HalfStream::take_held)
             .collect()
-    }
-
-    /// A whole file counts once this window is clean.
-    pub(super) fn wait_for(&mut self, (direction, window): (Direction, u32), part: FilePart) {
-        self.way(direction).whole.push_back((window, part));
     }
 
     /// Audited files under way, which will have no end. `passed`: whole ones that wait for their
     /// scan count all the same.
     pub(super) fn cut_off(&mut self, passed: bool) -> Vec<FilePart> {
         let mut parts = Vec::new();
-        for way in self.ways.iter_mut() {
-            parts.extend(way.whole.drain(..).map(|(_, part)| match passed {
-                true => part,
-                false => FilePart {
-                    end: Some(FileEnd::CutOff),
-                    ..part
-                },
-            }));
-            parts.extend(way.transfer.as_mut().and_then(cut_off));
+        for half in self.halves.iter_mut() {
+            for (_, mut part) in half.whole.drain(..) {
+                if !passed {
+                    part.end = Some(FileEnd::CutOff);
+                }
+                parts.push(part);
+            }
+            parts.extend(half.transfer.as_mut().and_then(Transfer::cut_off));
         }
         parts
     }
 
     /// Bytes of the file under way in a direction that have gone on.
     pub(super) fn delivered(&self, direction: Direction) -> Option<u64> {
-        self.ways.get(direction).delivered()
+        self.halves.get(direction).delivered()
     }
 
     /// The first packet that waits in a direction, as what breaks the connection if it is dropped.
     pub(super) fn first_held(&self, direction: Direction) -> Option<Broken> {
-        let way = self.ways.get(direction);
-        way.held.front().map(|held| held.broken)
+        let half = self.halves.get(direction);
+        half.held.front().map(|held| held.broken)
     }
 
     /// A window was found clean; answers files that are whole with it.
     pub(super) fn handle_clean(&mut self, direction: Direction, number: u32) -> Vec<FilePart> {
-        let way = self.way(direction);
-        way.clean = way.clean.max(number.min(way.issued));
+        let half = self.half(direction);
+        half.clean = half.clean.max(number.min(half.issued));
         let mut whole = Vec::new();
-        while way
+        while half
             .whole
             .front()
-            .is_some_and(|(window, _)| *window <= way.clean)
+            .is_some_and(|(window, _)| *window <= half.clean)
         {
-            whole.extend(way.whole.pop_front().map(|(_, part)| part));
+            whole.extend(half.whole.pop_front().map(|(_, part)| part));
         }
         whole
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     pub(super) fn poll_timeout(&self) -> Option<Duration> {
-        self.ways
+        self.halves
             .iter()
-            .flat_map(|way| [way.pause, way.stream.poll_timeout()])
+            .flat_map(|half| [half.pause, half.stream.poll_timeout()])
             .flatten()
             .min()
     }
@@ -535,22 +504,19 @@ impl Content {
 
     /// Does what is due: scans what there is when a file of unknown length pauses, gives up what
     /// has a gap for too long.
-    pub(super) fn handle_timeout(
-        &mut self,
-        now: Duration,
-        counsel: &mut dyn Counsel,
-    ) -> Option<Stop> {
+    pub(super) fn handle_timeout(&mut self, context: &mut ContentContext<'_>) -> Option<Stop> {
+        let now = context.now;
         for direction in [Direction::FromClient, Direction::FromServer] {
             let mut output = std::mem::take(&mut self.output);
-            let way = self.way(direction);
+            let half = self.half(direction);
             output.clear();
-            let lost = way.stream.handle_timeout(now, &mut output);
-            way.end_waits(now, &output);
-            if way.pause.is_some_and(|pause| pause <= now) {
-                way.pause = None;
-                way.scan_rest(direction, false, counsel);
-                for held in way.held.iter_mut().filter(|held| held.needs.is_none()) {
-                    held.needs = Some(way.issued);
+            let lost = half.stream.handle_timeout(now, &mut output);
+            half.end_waits(now, &output);
+            if half.pause.is_some_and(|pause| pause <= now) {
+                half.pause = None;
+                half.scan_rest(direction, false, context);
+                for held in half.held.iter_mut().filter(|held| held.needs.is_none()) {
+                    held.needs = Some(half.issued);
                 }
             }
             self.output = output;
@@ -561,15 +527,15 @@ impl Content {
         None
     }
 
-    fn way(&mut self, direction: Direction) -> &mut Way {
-        self.ways.of(direction)
+    fn half(&mut self, direction: Direction) -> &mut HalfStream {
+        self.halves.of(direction)
     }
 
     fn read(
         &mut self,
         direction: Direction,
         bytes: &[u8],
-        counsel: &mut dyn Counsel,
+        context: &mut ContentContext<'_>,
     ) -> Option<Stop> {
         match &mut self.reader {
             Reader::Waiting(pieces, total) => {
@@ -580,7 +546,7 @@ impl Content {
                 pieces.push((direction, bytes.to_vec()));
                 None
             }
-            Reader::Reading(_) => self.decode(direction, counsel, |decoder, tell| {
+            Reader::Reading(_) => self.decode(direction, context, |decoder, tell| {
                 decoder.handle_data(direction, bytes, tell);
             }),
         }
@@ -590,156 +556,33 @@ impl Content {
     fn decode(
         &mut self,
         direction: Direction,
-        counsel: &mut dyn Counsel,
+        context: &mut ContentContext<'_>,
         work: impl FnOnce(&mut dyn Decoder, &mut dyn FnMut(Seen<'_>)),
     ) -> Option<Stop> {
         let Reader::Reading(decoder) = &mut self.reader else {
             return None;
         };
-        let mut course = Course {
-            ways: &mut self.ways,
+        let mut sink = DecoderSink {
+            halves: &mut self.halves,
             direction,
             window: self.window,
-            counsel,
+            context,
             stop: None,
         };
-        work(decoder.as_mut(), &mut |seen| course.take(seen));
-        course.stop
+        work(decoder.as_mut(), &mut |seen| sink.take(seen));
+        sink.stop
     }
 
-    fn end(&mut self, direction: Direction, counsel: &mut dyn Counsel) -> Option<Stop> {
+    fn end(&mut self, direction: Direction, context: &mut ContentContext<'_>) -> Option<Stop> {
         if matches!(self.reader, Reader::Waiting(..)) {
             return None;
         }
-        let stop = self.decode(direction, counsel, |decoder, tell| {
+        let stop = self.decode(direction, context, |decoder, tell| {
             decoder.handle_end(direction, tell);
         });
         // What ends without its end is cut off; what came of it is scanned before the end goes on.
-        self.way(direction).scan_rest(direction, true, counsel);
+        self.half(direction).scan_rest(direction, true, context);
         stop
-    }
-}
-
-/// What a decoder tells, on its way into the connection's state.
-struct Course<'a> {
-    ways: &'a mut Both<Way>,
-    direction: Direction,
-    window: usize,
-    counsel: &'a mut dyn Counsel,
-    stop: Option<Stop>,
-}
-
-impl Course<'_> {
-    fn take(&mut self, seen: Seen<'_>) {
-        if self.stop.is_some() {
-            return;
-        }
-        match seen {
-            Seen::Offer(head) => {
-                let ruling = self.counsel.judge(&Item::File(head.facts()));
-                if ruling.action == Action::Block {
-                    self.counsel.note(Note::Refused(head, ruling));
-                    self.stop = Some(Stop::Blocked(ruling));
-                }
-            }
-            Seen::Begin(head) => self.begin(head),
-            Seen::Data(bytes) => self.data(bytes),
-            Seen::End => self.finish(),
-            Seen::Message(message) => {
-                let ruling = self.counsel.judge(&Item::Message(&message.text));
-                if ruling.action == Action::Block {
-                    self.stop = Some(Stop::Blocked(ruling));
-                }
-                if ruling.audit || ruling.action == Action::Block {
-                    self.counsel.note(Note::Message(message, ruling));
-                }
-            }
-            Seen::Expect(expected) => self.counsel.expect(expected),
-            Seen::Lost(reason) => self.stop = Some(Stop::Lost(reason)),
-        }
-    }
-
-    fn begin(&mut self, head: FileHead) {
-        let ruling = self.counsel.judge(&Item::File(head.facts()));
-        if ruling.action == Action::Block {
-            self.counsel.note(Note::Refused(head, ruling));
-            self.stop = Some(Stop::Blocked(ruling));
-            return;
-        }
-        let ruling = match self.unreadable(&head, &ruling) {
-            Some(reason) => {
-                let failure = self.counsel.failure(&ruling);
-                self.counsel
-                    .note(Note::Unreadable(head.clone(), ruling, reason, failure));
-                if failure == Failure::Closed {
-                    self.stop = Some(Stop::Blocked(Ruling {
-                        action: Action::Block,
-                        ..ruling
-                    }));
-                    return;
-                }
-                Ruling {
-                    action: Action::Allow,
-                    ..ruling
-                }
-            }
-            None => ruling,
-        };
-        let direction = self.direction;
-        let way = self.ways.of(direction);
-        // One that has no end was cut off by this one; what came of it is looked at all the same.
-        way.scan_rest(direction, true, self.counsel);
-        if let Some(part) = way.transfer.as_mut().and_then(cut_off) {
-            self.counsel.part(part);
-        }
-        let number = if ruling.audit {
-            self.counsel.number()
-        } else {
-            0
-        };
-        let hold_first = self.counsel.holds_first(&ruling);
-        way.transfer = Some(Transfer::new(head, ruling, (number, hold_first)));
-    }
-
-    /// Why a scanner would not see the file itself.
-    fn unreadable(&self, head: &FileHead, ruling: &Ruling) -> Option<&'static str> {
-        match head.form {
-            _ if ruling.action != Action::Scan => None,
-            FileForm::Whole => None,
-            FileForm::Part if self.counsel.scans_parts(ruling) => None,
-            FileForm::Part => Some("a part of a file comes by itself"),
-            FileForm::Encoded => Some("the file comes in a coding"),
-        }
-    }
-
-    fn data(&mut self, bytes: &[u8]) {
-        let (direction, window) = (self.direction, self.window);
-        self.ways
-            .of(direction)
-            .take_in(direction, bytes, window, self.counsel);
-    }
-
-    fn finish(&mut self) {
-        let direction = self.direction;
-        let way = self.ways.of(direction);
-        way.scan_rest(direction, true, self.counsel);
-        let Some(mut file) = way.transfer.take() else {
-            return;
-        };
-        if file.ruling.audit {
-            let rest = file.part(None);
-            let scanned = match file.ruling.action {
-                Action::Scan => (direction, way.issued),
-                _ => (direction, 0),
-            };
-            self.counsel.note(Note::File {
-                scanned,
-                head: file.head,
-                ruling: file.ruling,
-                bytes: file.bytes,
-                rest,
-            });
-        }
     }
 }
 
@@ -748,34 +591,4 @@ fn is_urgent(packet: &Packet<'_>) -> bool {
     const URGENT: u8 = 0x20;
     let flags = packet.segment.get(13).copied().unwrap_or(0);
     flags & URGENT != 0
-}
-
-/// A request's head with blanks in place of the codings that it accepts (RFC 9110 §12.5.3: an empty
-/// field accepts none). `None`: it names none, or is no head.
-fn without_codings(payload: &[u8]) -> Option<Vec<u8>> {
-    const FIELD: &[u8] = b"\naccept-encoding:";
-    let end = payload.windows(4).position(|window| window == b"\r\n\r\n");
-    let head = payload.get(..end.unwrap_or(payload.len()))?;
-    let at = head
-        .windows(FIELD.len())
-        .position(|window| window.eq_ignore_ascii_case(FIELD))?;
-    let from = at.checked_add(FIELD.len())?;
-    let value = head.get(from..)?;
-    let length = value
-        .iter()
-        .position(|&byte| byte == b'\r')
-        .unwrap_or(value.len());
-    let mut rewritten = payload.to_vec();
-    let value = rewritten.get_mut(from..from.checked_add(length)?)?;
-    if value.trim_ascii().is_empty() {
-        return None;
-    }
-    value.fill(b' ');
-    Some(rewritten)
-}
-
-/// Says of an audited file that it has no end.
-fn cut_off(file: &mut Transfer) -> Option<FilePart> {
-    let audited = file.ruling.audit;
-    audited.then(|| file.part(Some(FileEnd::CutOff)))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::flow::TableBounds;
-use crate::limits::MAX_CONTENT;
+use crate::limits::{MAX_CONTENT, MAX_EARLY};
 use crate::policy::{Action, Policy};
 use crate::verdict::{Gateway, Mode, Scanned, Settings};
 use crate::{LinkType, Packets, built_in_classifier};
@@ -62,6 +62,42 @@ fn what_is_kept_of_the_unknown_has_a_bound_and_what_was_given_up_is_stopped_when
     assert_eq!(take(&mut gateway, &first, 3, 5), [false; 2]);
     let live = gateway.flows(1);
     assert_eq!(live[0].action, Some(Action::Block));
+}
+
+/// The flow that gives way may be the one whose packet makes the gateway look for room.
+#[test]
+fn a_packet_whose_own_flow_gives_way_goes_on() {
+    let mut gateway = governed(
+        "[gateway]\nfailure = \"closed\"\n\
+         [[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\nfailure = \"open\"\n",
+    );
+    let mut oldest = Packets::new();
+    let mut stream = oldest.tcp(
+        ([10, 0, 0, 2], 4_000).into(),
+        ([192, 0, 2, 1], 7_000).into(),
+    );
+    stream.open();
+    stream.client(&[1; 1_000]);
+    let (last, opening) = (oldest.iter().last().unwrap(), oldest.iter().take(3));
+    for (now, bytes) in opening {
+        assert!(gateway.handle_packet(now, LinkType::RawIp, bytes).accepts());
+    }
+    let is_full = |gateway: &Gateway| gateway.content_held() + MAX_EARLY > MAX_CONTENT;
+    for port in 1_000..5_000_u16 {
+        let mut packets = Packets::new();
+        let client = ([10, 0, 0, 1], port).into();
+        let mut stream = packets.tcp(client, ([192, 0, 2, 1], 7_000).into());
+        stream.open();
+        stream.server(&[1; 40_000]);
+        for (now, bytes) in packets.iter() {
+            if !is_full(&gateway) {
+                let _ = gateway.handle_packet(now, LinkType::RawIp, bytes);
+            }
+        }
+    }
+    assert!(is_full(&gateway));
+    assert!((gateway.handle_packet(last.0, LinkType::RawIp, last.1)).accepts());
+    assert_eq!(gateway.flows_missing(), 0);
 }
 
 /// Downloads that wait behind gaps for ever must not keep the gateway from reading others.

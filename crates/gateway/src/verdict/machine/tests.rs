@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Status;
+use super::FlowState;
 use crate::flow::TableBounds;
 use crate::policy::{Action, Policy};
 use crate::samples::TcpStream;
-use crate::verdict::{Gateway, Mode, Settings};
+use crate::verdict::{Gateway, Mode, Settings, Verdict};
 use crate::{LinkType, Packets, built_in_classifier};
 
 const NO_TORRENTS: &str = "[[rule]]\nname = \"no\"\napp = \"bittorrent\"\naction = \"block\"\n";
@@ -62,22 +62,26 @@ fn states(gateway: &mut Gateway, port: u16, packets: &Packets) -> Vec<&'static s
 }
 
 fn state(gateway: &Gateway, port: u16) -> &'static str {
-    let mut flows = gateway.desk.tracker.flows();
+    let mut flows = gateway.engine.tracker.flows();
     let Some(flow) = flows.find(|flow| flow.client.port() == port) else {
         return "none";
     };
-    let own = &flow.attachment.own;
-    match (&own.status, own.content.is_some()) {
-        (Status::New, _) => "new",
-        (Status::Undecided, false) => "undecided",
-        (Status::Undecided, true) => "undecided, kept",
-        (Status::Decided(_), true) => "read",
-        (Status::Decided(decided), false) => match decided.plan.ruling.action {
+    match &flow.attachment.own.flow {
+        FlowState::New => "new",
+        FlowState::Classifying { kept: None } => "classifying",
+        FlowState::Classifying { kept: Some(_) } => "classifying, kept",
+        FlowState::Inspecting { .. } => "inspecting",
+        FlowState::Decided(decided) => match decided.plan.ruling.action {
             Action::Block => "blocked",
             _ => "allowed",
         },
-        (Status::Refused, _) => "refused",
+        FlowState::Refused => "refused",
     }
+}
+
+fn missing(gateway: &mut Gateway) -> Verdict {
+    let engine = &mut gateway.engine;
+    engine.env.missing(&mut engine.effects)
 }
 
 #[test]
@@ -94,12 +98,12 @@ fn by_what_it_is_it_is_decided_when_that_is_known_and_the_next_like_it_refused()
     let torrent = |port| said(port, |stream| stream.client(&handshake()));
     assert_eq!(
         states(&mut gateway, ONE, &torrent(ONE)),
-        ["undecided", "blocked"]
+        ["classifying", "blocked"]
     );
     assert_eq!(states(&mut gateway, TWO, &torrent(TWO)), ["refused"]);
     let page = said(THREE, |stream| stream.client(ASK));
     let mut other = self::gateway(NO_TORRENTS);
-    assert_eq!(states(&mut other, THREE, &page)[0], "undecided");
+    assert_eq!(states(&mut other, THREE, &page)[0], "classifying");
 }
 
 #[test]
@@ -109,11 +113,11 @@ fn where_a_rule_may_read_it_is_kept_read_and_blocked_for_what_it_carries() {
         stream.server(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc");
         stream.client(b"GET /b.exe HTTP/1.1\r\nHost: h\r\n\r\n");
     });
-    let expected = ["undecided, kept", "read", "blocked"];
+    let expected = ["classifying, kept", "inspecting", "blocked"];
     assert_eq!(states(&mut gateway(NO_PROGRAMS), ONE, &programs), expected);
     // Nobody reads what nobody could: of another protocol, and what is not followed.
     let torrent = said(TWO, |stream| stream.client(&handshake()));
-    let expected = ["undecided, kept", "allowed"];
+    let expected = ["classifying, kept", "allowed"];
     assert_eq!(states(&mut gateway(NO_PROGRAMS), TWO, &torrent), expected);
 }
 
@@ -126,7 +130,7 @@ fn what_cannot_be_read_on_is_allowed_or_blocked_as_the_rule_says() {
             stream.client(ASK);
             stream.server(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\nabc");
         });
-        let expected = ["undecided, kept", "read"];
+        let expected = ["classifying, kept", "inspecting"];
         assert_eq!(states(&mut gateway, ONE, &begun), expected);
         // Urgent data: some receivers leave them out.
         let (now, bytes) = begun.iter().last().unwrap();
@@ -145,7 +149,7 @@ fn what_cannot_be_read_on_is_allowed_or_blocked_as_the_rule_says() {
         gateway.set_watched(true);
         let _ = gateway.handle_packet(now, LinkType::RawIp, bytes);
         let expected = if failure == "open" {
-            "undecided"
+            "classifying"
         } else {
             "blocked"
         };
@@ -162,7 +166,7 @@ fn what_is_named_after_all_is_decided_again() {
         }
         stream.client(&handshake());
     });
-    let expected = ["undecided", "allowed", "blocked"];
+    let expected = ["classifying", "allowed", "blocked"];
     assert_eq!(states(&mut gateway(NO_TORRENTS), ONE, &packets), expected);
 }
 
@@ -184,9 +188,9 @@ fn a_packet_without_its_flow_is_counted_and_obeys_the_policys_failure() {
     let closed = format!("[gateway]\nfailure = \"closed\"\n{NO_TORRENTS}");
     for (policy, accepts) in [(NO_TORRENTS, true), (closed.as_str(), false)] {
         let mut gateway = gateway(policy);
-        assert_eq!(gateway.desk.missing().accepts(), accepts, "{policy}");
+        assert_eq!(missing(&mut gateway).accepts(), accepts, "{policy}");
         assert_eq!(gateway.flows_missing(), 1);
         gateway.set_mode(Mode::Observe);
-        assert!(gateway.desk.missing().accepts());
+        assert!(missing(&mut gateway).accepts());
     }
 }
