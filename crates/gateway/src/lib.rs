@@ -75,6 +75,8 @@ mod reader;
 mod record;
 pub mod samples;
 pub mod scan;
+#[cfg(target_os = "linux")]
+pub mod service;
 pub mod stream;
 mod tracker;
 pub mod triage;

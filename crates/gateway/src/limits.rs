@@ -1,10 +1,12 @@
 //! Every bound of this crate: unit, source, and what happens past it.
 
 mod kernel;
+mod service;
 
 use std::time::Duration;
 
 pub use self::kernel::*;
+pub use self::service::*;
 
 /// Bytes of one captured packet.
 /// Source: libpcap `MAXIMUM_SNAPLEN` (262 144). Past it the capture counts as damaged at that

@@ -111,59 +111,9 @@ pub(crate) const DEMO_KEYS: usize = 64;
 /// the rest is not read.
 pub(crate) const RECORD_INPUT: u64 = 4096;
 
-/// Events that wait to be written down.
-/// Source: chosen: a minute of a thousand decisions a second. Past it further ones are lost and
-/// counted.
-pub(crate) const AUDIT_BACKLOG: usize = 65_536;
-
-/// Events of one transaction.
-/// Source: chosen: well below a second on a slow disk. Past it another transaction begins.
-pub(crate) const AUDIT_BATCH: usize = 4_096;
-
-/// Alike alerts that are written down one by one within [`JOINED_FOR`].
-/// Source: chosen: enough to see whom a client calls. Past it they are joined, with their number.
-pub(crate) const JOINED_AFTER: u32 = 50;
-
-/// For how long alike alerts are joined.
-/// Source: the same as the gateway's `REFUSALS_TOLD`. Past it they are written as one event.
-pub(crate) const JOINED_FOR: Duration = Duration::from_secs(10);
-
-/// Clients and rules whose events are joined.
-/// Source: chosen: some megabytes. Past it events of others are written one by one.
-pub(crate) const MAX_JOINED: usize = 4_096;
-
-/// Events a second that are written down for long.
-/// Source: chosen: some 1 MB a second of database and EVE together. Past it events are left out and
-/// counted.
-pub(crate) const EVENT_RATE: u64 = 500;
-
-/// Events that may be written down at once beyond that rate.
-/// Source: chosen: forty seconds of it. Past it events are left out and counted.
-pub(crate) const EVENT_BURST: u64 = 20_000;
-
 /// Readers of metrics at once.
 /// Source: chosen: Prometheus comes alone or in pairs. Past it the next one waits.
 pub(crate) const METRICS_READERS: usize = 8;
-
-/// Time after which the writer looks for other work when no event comes.
-/// Source: chosen. Past it old events are forgotten, if that is due.
-pub(crate) const AUDIT_PAUSE: Duration = Duration::from_secs(1);
-
-/// Time between two looks for events that are no longer kept.
-/// Source: chosen: retention is meant in days. Past it they are forgotten.
-pub(crate) const AUDIT_TIDY: Duration = Duration::from_secs(600);
-
-/// The audit's file in its folder.
-/// Source: chosen; other tools may read it (SQLite).
-pub(crate) const AUDIT_FILE: &str = "audit.db";
-
-/// The file in the state's folder that a running gateway locks.
-/// Source: chosen; it stays empty.
-pub(crate) const STATE_LOCK_FILE: &str = "lock";
-
-/// The folder of files that are kept, beside the audit.
-/// Source: chosen.
-pub(crate) const VAULT_FOLDER: &str = "files";
 
 /// Bytes of one request to the gateway's daemon.
 /// Source: the largest policy, doubled for the escapes of JSON. Past it the request cannot be read.
@@ -172,11 +122,6 @@ pub(crate) const GATE_REQUEST: u64 = 2_097_152;
 /// Time that one request to the gateway's daemon may take.
 /// Source: chosen: iptables may wait for its lock. Past it the connection ends.
 pub(crate) const GATE_REQUEST_TIME: Duration = Duration::from_secs(30);
-
-/// Time between two looks whether the packet filter's rules are as they were put in.
-/// Source: chosen: two short programs each. Until then what a firewall takes out with its own rules
-/// is missing.
-pub(crate) const RULES_LOOK: Duration = Duration::from_secs(10);
 
 /// Requests to the gateway's daemon that are under way at once.
 /// Source: chosen: some people and a program that watches; each has a thread and [`GATE_REQUEST`]

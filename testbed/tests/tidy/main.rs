@@ -6,6 +6,7 @@
 )]
 
 mod prose;
+mod shape;
 mod words;
 
 use std::collections::BTreeSet;

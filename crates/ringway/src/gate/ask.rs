@@ -11,10 +11,11 @@ use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 
-use super::message::{Reply, Request, Status};
+use super::message::{Reply, Request};
 use crate::cli::{ApplyArgs, AuditArgs, ConfirmArgs, FlowsArgs, GateStatusArgs};
-use crate::limits::AUDIT_FILE;
 use crate::run::Context;
+use ringway_gateway::limits::AUDIT_FILE;
+use ringway_gateway::service::GatewayStatus;
 use ringway_terminal::Table;
 use ringway_terminal::{Failure, report_line};
 
@@ -28,7 +29,7 @@ pub(crate) async fn status(context: &Context, args: &GateStatusArgs) -> Result<(
     }
 }
 
-pub(super) fn text(status: &Status) -> String {
+pub(super) fn text(status: &GatewayStatus) -> String {
     let mut table = Table::default();
     let mut field = |name: &str, value: String| table.row(&[name, &value]);
     let mode = match status.mode {
@@ -99,7 +100,7 @@ pub(super) fn text(status: &Status) -> String {
 }
 
 /// Connections that end at the gateway.
-fn ended_here(status: &Status, field: &mut impl FnMut(&str, String)) {
+fn ended_here(status: &GatewayStatus, field: &mut impl FnMut(&str, String)) {
     if let Some(ended) = status.terminated.filter(|ended| ended.taken > 0) {
         field(
             "ended here",
@@ -120,7 +121,7 @@ fn ended_here(status: &Status, field: &mut impl FnMut(&str, String)) {
 }
 
 /// What somebody has to look after.
-fn wrong(status: &Status) -> Vec<(&'static str, String)> {
+fn wrong(status: &GatewayStatus) -> Vec<(&'static str, String)> {
     let mut wrong = Vec::new();
     if status.queues < status.queues_begun {
         let told = format!(

@@ -15,14 +15,12 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use ringway_gateway::service::{Controller, Ended, GatewayStatus};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use super::daemon::Daemon;
-use super::message::Status;
-use super::writer::Ended;
 use crate::limits::{METRICS_PAUSE, METRICS_READERS, METRICS_TIME};
 
 /// OpenMetrics, as Prometheus asks for it.
@@ -30,7 +28,7 @@ const KIND: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
 /// Answers for ever, [`METRICS_READERS`] at once: one that is slow keeps none from their figures.
-pub(super) async fn serve(listener: TcpListener, daemon: &Arc<Daemon>) {
+pub(super) async fn serve(listener: TcpListener, controller: &Arc<Controller>) {
     let places = Arc::new(Semaphore::new(METRICS_READERS));
     loop {
         // It is closed by nobody.
@@ -45,9 +43,9 @@ pub(super) async fn serve(listener: TcpListener, daemon: &Arc<Daemon>) {
                 continue;
             }
         };
-        let daemon = Arc::clone(daemon);
+        let controller = Arc::clone(controller);
         tokio::spawn(async move {
-            let service = service_fn(|request| answer(request, &daemon));
+            let service = service_fn(|request| answer(request, &controller));
             let connection = http1::Builder::new()
                 .keep_alive(false)
                 .serve_connection(TokioIo::new(stream), service);
@@ -63,7 +61,7 @@ pub(super) async fn serve(listener: TcpListener, daemon: &Arc<Daemon>) {
 
 async fn answer(
     request: Request<Incoming>,
-    daemon: &Arc<Daemon>,
+    controller: &Arc<Controller>,
 ) -> Result<Response<String>, Infallible> {
     let refuse = |status: StatusCode| {
         let mut response = Response::new(String::new());
@@ -76,7 +74,7 @@ async fn answer(
     if request.method() != Method::GET {
         return Ok(refuse(StatusCode::METHOD_NOT_ALLOWED));
     }
-    let asked = Arc::clone(daemon);
+    let asked = Arc::clone(controller);
     // It waits for the queues.
     let figures = spawn_blocking(move || text(&asked.status(), &asked.ended()));
     Ok(match figures.await {
@@ -90,7 +88,7 @@ async fn answer(
 }
 
 /// All figures in OpenMetrics' text.
-pub(super) fn text(status: &Status, ended: &[Ended]) -> Result<String, fmt::Error> {
+pub(super) fn text(status: &GatewayStatus, ended: &[Ended]) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("ringway_gate");
     let mut count = |name: &'static str, help: &'static str, value| {
         let counter: Counter = Counter::default();
@@ -154,7 +152,7 @@ pub(super) fn text(status: &Status, ended: &[Ended]) -> Result<String, fmt::Erro
 }
 
 /// What there is at the moment.
-fn levels(status: &Status, registry: &mut Registry) {
+fn levels(status: &GatewayStatus, registry: &mut Registry) {
     let mut gauge = |name, help, value| {
         let gauge: Gauge = Gauge::default();
         gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
@@ -189,7 +187,7 @@ fn levels(status: &Status, registry: &mut Registry) {
 }
 
 /// What did not go by the queues.
-fn other_ways(status: &Status, count: &mut impl FnMut(&'static str, &'static str, u64)) {
+fn other_ways(status: &GatewayStatus, count: &mut impl FnMut(&'static str, &'static str, u64)) {
     if let Some(kernel) = status.in_kernel {
         count(
             "kernel_passed",
@@ -253,14 +251,14 @@ fn flows(registry: &mut Registry, ended: &[Ended]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ended, Status, text};
+    use super::{Ended, GatewayStatus, text};
 
     #[test]
     fn every_figure_has_a_line_that_prometheus_reads() {
-        let status = Status {
+        let status = GatewayStatus {
             packets: 7,
             held: 3,
-            ..Status::default()
+            ..GatewayStatus::default()
         };
         let ended = [Ended {
             app: "bittorrent".to_owned(),

@@ -12,10 +12,12 @@ use ringway_gateway::flow::TableBounds;
 use ringway_gateway::limits::SCAN_PAUSE;
 use ringway_gateway::policy::Action;
 use ringway_gateway::scan::{Scanner as _, Yara, YaraRules};
+use ringway_gateway::service::load_yara;
 use ringway_gateway::verdict::{DecidedFlow, Gateway, Mode, ScanJob, Scanned, Settings};
 use serde::Serialize;
 
-use super::{rules, scanners};
+use super::rules;
+use super::up::failure;
 use crate::cli::ReplayArgs;
 use crate::run::Context;
 use ringway_terminal::Output;
@@ -61,7 +63,7 @@ pub(crate) fn replay(context: &Context, args: &ReplayArgs) -> Result<(), Failure
         output: context.output,
         heading: false,
         totals: BTreeMap::new(),
-        eye: scanners::rules(&args.yara)?.map(Eye::new),
+        eye: load_yara(&args.yara).map_err(failure)?.map(Eye::new),
     };
     let mut broken = 0_usize;
     for file in &args.files {

@@ -1,13 +1,13 @@
 //! The files that say what the gateway looks for and what it does: signatures, members and
 //! policies.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 
 use ringway_gateway::classify::Bounds;
 use ringway_gateway::limits::{MAX_MEMBERS, MAX_POLICY_FILE, MAX_SIGNATURE_FILE};
 use ringway_gateway::policy::Policy;
+use ringway_gateway::service::parse_policy;
 use ringway_gateway::{Classifier, SignatureSet};
 
 use crate::cli::{LookArgs, SignatureArgs};
@@ -86,28 +86,13 @@ fn members(file: Option<&Path>) -> Result<Vec<(SocketAddr, String)>, Failure> {
 /// Reads a policy; each fault has had its line on stderr when this fails.
 pub(crate) fn policy(file: &Path, set: &SignatureSet, json: bool) -> Result<Policy, Failure> {
     let text = read(file, MAX_POLICY_FILE)?;
-    parsed(file, &text, set).map_err(|errors| {
+    parse_policy(file, &text, set).map_err(|errors| {
         let mut lines = errors.into_iter();
         let last = lines.next_back().unwrap_or_default();
         for line in lines {
             report_line(&line, true, json);
         }
         Failure::usage(last)
-    })
-}
-
-/// A policy from its text; a line for each fault.
-pub(crate) fn parsed(file: &Path, text: &str, set: &SignatureSet) -> Result<Policy, Vec<String>> {
-    let known: BTreeSet<String> = set
-        .signatures()
-        .iter()
-        .map(|signature| signature.application.clone())
-        .collect();
-    Policy::parse(text, &known).map_err(|errors| {
-        errors
-            .iter()
-            .map(|error| format!("{}:{}: {}", file.display(), error.line, error.reason))
-            .collect()
     })
 }
 

@@ -9,43 +9,48 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ringway_gateway::audit::{AuditStore, Vault, VaultBounds};
-use ringway_gateway::linux::files::Tell;
-use ringway_gateway::linux::priority::go_along;
-use ringway_gateway::verdict::{DecidedFlow, Event};
+use crate::audit::{AuditStore, Vault, VaultBounds};
+use crate::linux::files::Tell;
+use crate::linux::priority::go_along;
+use crate::verdict::{DecidedFlow, Event};
 
+use super::error::ServiceError;
 use super::eve::Eve;
 use super::joined::Joined;
-use crate::limits::{AUDIT_BACKLOG, AUDIT_BATCH, AUDIT_PAUSE, AUDIT_TIDY};
-use ringway_terminal::Failure;
+use crate::limits::{
+    AUDIT_BACKLOG, AUDIT_BATCH, AUDIT_FILE, AUDIT_PAUSE, AUDIT_TIDY, VAULT_FOLDER,
+};
 
-/// Where events go.
-#[derive(Debug)]
-pub(super) struct Places {
-    pub(super) audit: PathBuf,
-    /// Bytes that it may have.
-    pub(super) audit_size: u64,
-    pub(super) eve: Option<PathBuf>,
-    /// Bytes that the file and its predecessor may have together.
-    pub(super) eve_size: u64,
-    pub(super) keep: Duration,
-    /// The folder of files that are kept themselves.
-    pub(super) vault: PathBuf,
-    /// Bytes of the largest one, and of all of them.
-    pub(super) kept_file: u64,
-    pub(super) kept_files: u64,
+/// The folder of state: where events and files go, and how much of them is kept.
+#[derive(Clone, Debug)]
+pub struct StateConfig {
+    /// The folder; no other user can read it.
+    pub folder: PathBuf,
+    /// For how long events and files are kept.
+    pub keep: Duration,
+    /// Bytes of the audit.
+    pub audit_size: u64,
+    /// Where events are written as EVE JSON as well.
+    pub eve: Option<PathBuf>,
+    /// Bytes that this file and its predecessor may have together.
+    pub eve_size: u64,
+    /// Bytes of the largest file that is kept.
+    pub kept_file: u64,
+    /// Bytes of all files that are kept.
+    pub kept_files: u64,
 }
 
 /// Counts of what was written and lost.
 #[derive(Debug, Default)]
-pub(super) struct Written {
-    pub(super) events: AtomicU64,
+pub struct Written {
+    /// Events that were written.
+    pub events: AtomicU64,
     /// Those that could not be written, in the audit or in the EVE file.
-    pub(super) lost: AtomicU64,
+    pub lost: AtomicU64,
     /// Those that were not written because there were too many.
-    pub(super) left_out: AtomicU64,
+    pub left_out: AtomicU64,
     /// Those that were forgotten before their time, to make room.
-    pub(super) forgotten: AtomicU64,
+    pub forgotten: AtomicU64,
     /// Flows that are over, by application and action; there are as many as signatures name.
     flows: Mutex<BTreeMap<Kind, (u64, u64)>>,
 }
@@ -55,11 +60,15 @@ type Kind = (String, &'static str);
 
 /// Flows of one application that are over and of which the policy said the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ended {
-    pub(super) app: String,
-    pub(super) action: &'static str,
-    pub(super) flows: u64,
-    pub(super) bytes: u64,
+pub struct Ended {
+    /// The application.
+    pub app: String,
+    /// What the policy said, as it is called in policies.
+    pub action: &'static str,
+    /// Flows.
+    pub flows: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 impl Written {
@@ -73,7 +82,8 @@ impl Written {
     }
 
     /// What was counted, by application.
-    pub(super) fn ended(&self) -> Vec<Ended> {
+    #[must_use]
+    pub fn ended(&self) -> Vec<Ended> {
         let flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
         flows
             .iter()
@@ -89,11 +99,11 @@ impl Written {
 
 /// The running thread; it ends when all senders are gone, with everything written.
 #[derive(Debug)]
-pub(super) struct Writer {
-    pub(super) sender: SyncSender<Event>,
-    pub(super) written: Arc<Written>,
-    pub(super) thread: JoinHandle<()>,
-    pub(super) vault: Vault,
+pub(super) struct EventWriter {
+    sender: SyncSender<Event>,
+    written: Arc<Written>,
+    thread: JoinHandle<()>,
+    vault: Vault,
 }
 
 /// Takes events for the writer, and counts those that it does not take.
@@ -117,35 +127,37 @@ impl Recorder {
     }
 }
 
-impl Writer {
+impl EventWriter {
     /// Opens the places and starts to write.
-    pub(super) fn start(places: Places) -> Result<Writer, Failure> {
-        let audit = AuditStore::open(&places.audit).map_err(Failure::failed)?;
-        let eve = match &places.eve {
+    pub(super) fn start(state: &StateConfig) -> Result<EventWriter, ServiceError> {
+        let audit =
+            AuditStore::open(&state.folder.join(AUDIT_FILE)).map_err(ServiceError::failed)?;
+        let eve = match &state.eve {
             Some(file) => {
-                let eve = Eve::open(file, places.eve_size);
+                let eve = Eve::open(file, state.eve_size);
                 Some(eve.map_err(|error| {
-                    Failure::failed(format_args!("{}: {error}", file.display()))
+                    ServiceError::failed(format_args!("{}: {error}", file.display()))
                 })?)
             }
             None => None,
         };
+        let vault_folder = state.folder.join(VAULT_FOLDER);
         let bounds = VaultBounds {
-            file: places.kept_file,
-            total: places.kept_files,
-            keep: places.keep,
+            file: state.kept_file,
+            total: state.kept_files,
+            keep: state.keep,
         };
-        let vault = Vault::open(&places.vault, bounds).map_err(|error| {
-            Failure::failed(format_args!("{}: {error}", places.vault.display()))
+        let vault = Vault::open(&vault_folder, bounds).map_err(|error| {
+            ServiceError::failed(format_args!("{}: {error}", vault_folder.display()))
         })?;
         let (sender, receiver) = sync_channel(AUDIT_BACKLOG);
         let written = Arc::new(Written::default());
-        let mut desk = Desk {
+        let mut log = EventLog {
             audit,
-            audit_size: places.audit_size,
+            audit_size: state.audit_size,
             joined: Joined::default(),
             eve,
-            keep: places.keep,
+            keep: state.keep,
             vault: vault.clone(),
             tidied: None,
             written: Arc::clone(&written),
@@ -154,10 +166,12 @@ impl Writer {
             .name("audit".to_owned())
             .spawn(move || {
                 go_along();
-                desk.write(&receiver)
+                log.write(&receiver)
             })
-            .map_err(|error| Failure::failed(format_args!("a thread did not start: {error}")))?;
-        Ok(Writer {
+            .map_err(|error| {
+                ServiceError::failed(format_args!("a thread did not start: {error}"))
+            })?;
+        Ok(EventWriter {
             sender,
             written,
             thread,
@@ -165,7 +179,24 @@ impl Writer {
         })
     }
 
-    /// Whoever has events gets one of these.
+    /// Counts of what was written.
+    pub(super) fn written(&self) -> Arc<Written> {
+        Arc::clone(&self.written)
+    }
+
+    /// The folder of files that are kept.
+    pub(super) fn vault(&self) -> Vault {
+        self.vault.clone()
+    }
+
+    /// Waits until all that was handed over is written down. Recorders must be gone.
+    pub(super) fn end(self) {
+        drop(self.sender);
+        // A panic there was reported already.
+        self.thread.join().ok();
+    }
+
+    /// What hands events over; each queue's loop has one.
     pub(super) fn recorder(&self) -> Recorder {
         Recorder {
             events: self.sender.clone(),
@@ -183,7 +214,8 @@ impl Writer {
     }
 }
 
-struct Desk {
+/// Where events are written, and how much of that is kept.
+struct EventLog {
     audit: AuditStore,
     audit_size: u64,
     joined: Joined,
@@ -194,7 +226,7 @@ struct Desk {
     written: Arc<Written>,
 }
 
-impl Desk {
+impl EventLog {
     fn write(&mut self, events: &Receiver<Event>) {
         let mut batch = Vec::new();
         loop {

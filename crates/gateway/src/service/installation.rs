@@ -5,23 +5,23 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ringway_gateway::SignatureSet;
-use ringway_gateway::linux::border::Border;
-use ringway_gateway::linux::kernel::Kernel;
-use ringway_gateway::linux::kernel::features::unverified;
-use ringway_gateway::linux::kernel::parts::{Part, Wanted, Without};
-use ringway_gateway::linux::marks::Marks;
-use ringway_gateway::linux::rules::{Programs, Rules, SetUp, Standing};
-use ringway_gateway::linux::shaper;
-use ringway_gateway::linux::terminate::redirect::{self, Redirect};
-use ringway_gateway::linux::terminate::{Doors, Terminator};
-use ringway_gateway::policy::{Failure as WhenItFails, Policy, apart};
-use ringway_gateway::verdict::Mode;
+use crate::SignatureSet;
+use crate::linux::border::Border;
+use crate::linux::kernel::Kernel;
+use crate::linux::kernel::features::unverified;
+use crate::linux::kernel::parts::{Part, Wanted, Without};
+use crate::linux::marks::Marks;
+use crate::linux::rules::{Programs, Rules, SetUp, Standing};
+use crate::linux::shaper;
+use crate::linux::terminate::redirect::{self, Redirect};
+use crate::linux::terminate::{Doors, Terminator};
+use crate::policy::{Failure, Policy, apart};
+use crate::verdict::Mode;
 
-use super::daemon::System;
-use super::kernel::InKernel;
-use crate::cli::{PathChoice, UpArgs};
-use ringway_terminal::Failure;
+use super::builder::BorderConfig;
+use super::controller::System;
+use super::error::ServiceError;
+use super::in_kernel::InKernel;
 
 /// What the gateway puts into the system.
 #[derive(Clone, Debug)]
@@ -95,31 +95,31 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Installation {
-    pub(super) fn new(args: &UpArgs, policy: &Policy) -> Result<Installation, Failure> {
+    pub(super) fn new(config: BorderConfig, policy: &Policy) -> Result<Self, ServiceError> {
         let border = Border {
-            inside: args.inside.clone(),
-            outside: args.outside.clone(),
-            bridged: args.bridged,
+            inside: config.inside,
+            outside: config.outside,
+            bridged: config.bridged,
         };
-        border.check().map_err(Failure::usage)?;
-        let pairs = args.queues.saturating_mul(2);
-        if args.queue.checked_add(pairs.saturating_sub(1)).is_none() {
-            return Err(Failure::usage(format_args!(
+        border.check().map_err(ServiceError::usage)?;
+        let pairs = config.queues.saturating_mul(2);
+        if config.queue.checked_add(pairs.saturating_sub(1)).is_none() {
+            return Err(ServiceError::usage(format_args!(
                 "there are no {pairs} queues from {} on (--queue, --queues): the last one is {}",
-                args.queue,
+                config.queue,
                 u16::MAX
             )));
         }
         for name in border.all() {
             if !is_there(name) {
-                return Err(Failure::usage(format_args!(
+                return Err(ServiceError::usage(format_args!(
                     "there is no interface `{name}`"
                 )));
             }
         }
         Ok(Installation {
-            wants_kernel: args.path != PathChoice::User,
-            bpffs: args.bpffs.bpffs.clone(),
+            wants_kernel: config.in_kernel,
+            bpffs: config.bpffs,
             in_kernel: None,
             doors: None,
             ended: Arc::default(),
@@ -127,10 +127,10 @@ impl Installation {
             unasked: Arc::default(),
             rules: Rules {
                 border,
-                marks: Marks::within(args.mask).map_err(Failure::usage)?,
-                queue: args.queue,
-                queues: args.queues,
-                fail_open: policy.failure() == WhenItFails::Open,
+                marks: Marks::within(config.mask).map_err(ServiceError::usage)?,
+                queue: config.queue,
+                queues: config.queues,
+                fail_open: policy.failure() == Failure::Open,
                 classes: 0,
                 programs: None,
                 refuses: false,
@@ -142,10 +142,10 @@ impl Installation {
 
     /// Refuses to begin behind the rules of a run with other marks: packets would go round between
     /// those and the queue.
-    pub(super) fn fits_what_was_left(&self) -> Result<(), Failure> {
+    pub(super) fn fits_what_was_left(&self) -> Result<(), ServiceError> {
         match self.rules.left_with_other_marks() {
             Ok(None) => Ok(()),
-            Ok(Some(mark)) => Err(Failure::usage(format_args!(
+            Ok(Some(mark)) => Err(ServiceError::usage(format_args!(
                 "an earlier run with another --mask has left its rules (they mark packets with {mark}): `ringway gate down` takes them out"
             ))),
             // Told when the rules are put in.
@@ -159,13 +159,13 @@ impl Installation {
     }
 
     /// Has rules name the programs of the in-kernel path, and tells that of policies.
-    pub(super) fn use_kernel(&mut self, kernel: &mut Kernel, set: &SignatureSet, args: &UpArgs) {
+    pub(super) fn use_kernel(&mut self, kernel: &mut Kernel, set: &SignatureSet, packets: u8) {
         self.rules.programs = Some(Programs {
             folder: kernel.folder().to_owned(),
             needed: kernel.wanted() == Wanted::All,
         });
         self.rules.refuses = kernel.has(Part::CacheInFilter);
-        self.in_kernel = InKernel::new(kernel, set, args);
+        self.in_kernel = InKernel::new(kernel, set, packets);
     }
 
     /// The parts of the in-kernel path that there are not, now that the rules are laid.
@@ -187,8 +187,11 @@ impl Installation {
         without
     }
 
-    /// Opens what connections end at. A bridge has none: it need not have an address.
-    pub(super) fn open_doors(&mut self, policy: &Policy) -> Result<Option<Terminator>, Failure> {
+    /// Binds the sockets at which connections end. A bridge has none: it need not have an address.
+    pub(super) fn bind_tproxy(
+        &mut self,
+        policy: &Policy,
+    ) -> Result<Option<Terminator>, ServiceError> {
         if self.rules.border.bridged {
             return self.redirect(policy, Mode::Enforce).map(|()| None);
         }
@@ -201,14 +204,14 @@ impl Installation {
                 tracing::debug!(%error, "no connection can end here");
                 Ok(None)
             }
-            Err(error) => Err(Failure::failed(format_args!(
+            Err(error) => Err(ServiceError::failed(format_args!(
                 "connections cannot end here (`terminate`): {error}"
             ))),
         }
     }
 
     /// Brings connections here that the policy wants to end here; those that are under way go on.
-    fn redirect(&self, policy: &Policy, mode: Mode) -> Result<(), Failure> {
+    fn redirect(&self, policy: &Policy, mode: Mode) -> Result<(), ServiceError> {
         let wanted = match mode {
             Mode::Enforce => policy.terminated(),
             // Who observes is in nobody's way.
@@ -218,10 +221,10 @@ impl Installation {
         let ever = apart(&[ended.as_slice(), wanted].concat());
         if ever.is_empty() {
             // An earlier run may have left it.
-            return redirect::take_down().map_err(Failure::failed);
+            return redirect::take_down().map_err(ServiceError::failed);
         }
         let Some(doors) = self.doors else {
-            return Err(Failure::usage(
+            return Err(ServiceError::usage(
                 "the policy lets connections end here (`terminate`), which takes a machine that routes (no --bridged)",
             ));
         };
@@ -232,7 +235,7 @@ impl Installation {
             ports: wanted,
             ever: &ever,
         };
-        if let Some(why) = redirect.set_up().map_err(Failure::failed)? {
+        if let Some(why) = redirect.set_up().map_err(ServiceError::failed)? {
             tracing::warn!(%why, "connections over IPv6 do not end here");
         }
         *ended = ever;
@@ -241,17 +244,17 @@ impl Installation {
 
     /// Puts the rules and the redirection back where others have changed them; answers whether they
     /// had.
-    fn rules_back(&self, policy: &Policy, mode: Mode) -> Result<bool, Failure> {
+    fn rules_back(&self, policy: &Policy, mode: Mode) -> Result<bool, ServiceError> {
         let mut laid = held(&self.laid);
         let Some(laid) = &mut *laid else {
             return Ok(false);
         };
-        let standing = Some(Rules::standing().map_err(Failure::failed)?);
+        let standing = Some(Rules::standing().map_err(ServiceError::failed)?);
         let rules = laid.standing != standing;
         // Only what was changed: to lay the redirection anew costs whatever waits in the queues.
         let redirection = laid.redirection.as_ref() != Some(&self.redirection());
         if rules {
-            warn(&laid.rules.set_up().map_err(Failure::failed)?);
+            warn(&laid.rules.set_up().map_err(ServiceError::failed)?);
             if laid.standing.is_none() {
                 laid.look();
             }
@@ -266,14 +269,14 @@ impl Installation {
 
     /// Puts classes back at interfaces that have none: they go with an interface. Where there are
     /// some they stay: to make them anew would cost them what waits in them.
-    fn classes_back(&self, policy: &Policy, mode: Mode) -> Result<bool, Failure> {
+    fn classes_back(&self, policy: &Policy, mode: Mode) -> Result<bool, ServiceError> {
         if mode != Mode::Enforce || policy.classes().is_empty() {
             return Ok(false);
         }
-        let back = |interface: &str| -> Result<bool, Failure> {
-            let lacks = shaper::stands(interface).map_err(Failure::failed)? == Some(false);
+        let back = |interface: &str| -> Result<bool, ServiceError> {
+            let lacks = shaper::stands(interface).map_err(ServiceError::failed)? == Some(false);
             if lacks {
-                shaper::set_up(interface, policy.classes()).map_err(Failure::failed)?;
+                shaper::set_up(interface, policy.classes()).map_err(ServiceError::failed)?;
             }
             Ok(lacks)
         };
@@ -285,11 +288,11 @@ impl Installation {
     }
 
     /// The rules name interfaces: through one that is called otherwise now everything passes.
-    fn interfaces(&self) -> Result<(), Failure> {
+    fn interfaces(&self) -> Result<(), ServiceError> {
         let gone = self.rules.border.all().find(|name| !is_there(name));
         match gone {
             None => Ok(()),
-            Some(name) => Err(Failure::failed(format_args!(
+            Some(name) => Err(ServiceError::failed(format_args!(
                 "there is no interface `{name}` any more: what crosses the border there is not looked at (give the interface its name back, or start the gateway with its new one)"
             ))),
         }
@@ -304,37 +307,42 @@ impl Installation {
     }
 
     /// The gateway ends: what it put in stays or goes.
-    pub(super) fn end(&self, stays: bool) -> Result<(), Failure> {
+    pub(super) fn end(&self, stays: bool) -> Result<(), ServiceError> {
         match stays {
             true => Ok(()),
             false => self.take_down(),
         }
     }
 
+    /// Puts in what the policy needs.
+    pub(super) fn put_in(&self, policy: &Policy, mode: Mode) -> Result<(), ServiceError> {
+        System::set_up(self, policy, mode)
+    }
+
     /// Takes out all of it: one part that cannot be taken out leaves no other behind.
-    pub(super) fn take_down(&self) -> Result<(), Failure> {
+    pub(super) fn take_down(&self) -> Result<(), ServiceError> {
         let border = &self.rules.border;
         let mut taken = vec![
-            redirect::take_down().map_err(Failure::failed),
-            Rules::take_down().map_err(Failure::failed),
+            redirect::take_down().map_err(ServiceError::failed),
+            Rules::take_down().map_err(ServiceError::failed),
         ];
         let shaped = border.all().map(shaper::take_down);
-        taken.extend(shaped.map(|taken| taken.map_err(Failure::failed)));
+        taken.extend(shaped.map(|taken| taken.map_err(ServiceError::failed)));
         if self.wants_kernel {
-            taken.push(Kernel::detach(border, &self.bpffs).map_err(Failure::failed));
+            taken.push(Kernel::detach(border, &self.bpffs).map_err(ServiceError::failed));
         }
         taken.into_iter().collect()
     }
 }
 
 impl System for Installation {
-    fn set_up(&self, policy: &Policy, mode: Mode) -> Result<(), Failure> {
+    fn set_up(&self, policy: &Policy, mode: Mode) -> Result<(), ServiceError> {
         let shaping = mode == Mode::Enforce && !policy.classes().is_empty();
         for interface in self.rules.border.all() {
             if shaping {
-                shaper::set_up(interface, policy.classes()).map_err(Failure::failed)?;
+                shaper::set_up(interface, policy.classes()).map_err(ServiceError::failed)?;
             } else {
-                shaper::take_down(interface).map_err(Failure::failed)?;
+                shaper::take_down(interface).map_err(ServiceError::failed)?;
             }
         }
         let triage = match &self.in_kernel {
@@ -344,11 +352,11 @@ impl System for Installation {
         let rules = Rules {
             triage,
             drops_other: mode == Mode::Enforce && policy.blocks_other(),
-            fail_open: policy.failure() == WhenItFails::Open,
+            fail_open: policy.failure() == Failure::Open,
             classes: if shaping { policy.classes().len() } else { 0 },
             ..self.rules.clone()
         };
-        let set_up = rules.set_up().map_err(Failure::failed)?;
+        let set_up = rules.set_up().map_err(ServiceError::failed)?;
         warn(&set_up);
         *held(&self.unasked) = set_up.unasked;
         *held(&self.laid) = Some(Laid::new(rules));
@@ -360,7 +368,7 @@ impl System for Installation {
         Ok(())
     }
 
-    fn put_back(&self, policy: &Policy, mode: Mode) -> Result<bool, Failure> {
+    fn put_back(&self, policy: &Policy, mode: Mode) -> Result<bool, ServiceError> {
         // Where one of them cannot be, the others are looked after all the same.
         let rules = self.rules_back(policy, mode);
         let classes = self.classes_back(policy, mode);

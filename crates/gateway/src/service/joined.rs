@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use ringway_gateway::verdict::{Event, EventKind};
+use crate::verdict::{Event, EventKind};
 
 use crate::limits::{EVENT_BURST, EVENT_RATE, JOINED_AFTER, JOINED_FOR, MAX_JOINED};
 
@@ -122,9 +122,9 @@ mod tests {
     use std::net::SocketAddr;
     use std::time::Duration;
 
-    use ringway_gateway::policy::Policy;
-    use ringway_gateway::verdict::{Event, Gateway, Mode, Settings};
-    use ringway_gateway::{LinkType, Packets, built_in_classifier};
+    use crate::policy::Policy;
+    use crate::verdict::{Event, Gateway, Mode, Settings};
+    use crate::{LinkType, Packets, built_in_classifier};
 
     use super::Joined;
     use crate::limits::{EVENT_BURST, JOINED_AFTER, JOINED_FOR};
@@ -143,7 +143,9 @@ mod tests {
         let mut packets = Packets::new();
         let server = SocketAddr::from(([192, 0, 2, 1], 7));
         for (number, client) in clients.enumerate() {
-            let port = 1_024 + u16::try_from(number % 60_000).unwrap();
+            let port = u16::try_from(number % 60_000)
+                .unwrap()
+                .saturating_add(1_024);
             packets.udp(SocketAddr::from((client, port)), server, b"x");
         }
         let mut events = Vec::new();

@@ -4,8 +4,8 @@ use std::fs::{File, TryLockError};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use super::error::ServiceError;
 use crate::limits::STATE_LOCK_FILE;
-use ringway_terminal::Failure;
 
 /// The folder is ours for as long as this lives. The kernel takes it back from a process that ends
 /// in whatever way.
@@ -16,10 +16,11 @@ pub(super) struct StateLock {
 
 impl StateLock {
     /// Takes the folder; another gateway that has it keeps it.
-    pub(super) fn take(folder: &Path) -> Result<StateLock, Failure> {
+    pub(super) fn take(folder: &Path) -> Result<StateLock, ServiceError> {
         let path = folder.join(STATE_LOCK_FILE);
-        let failed =
-            |error: std::io::Error| Failure::failed(format_args!("{}: {error}", path.display()));
+        let failed = |error: std::io::Error| {
+            ServiceError::failed(format_args!("{}: {error}", path.display()))
+        };
         let mut options = File::options();
         let file = options
             .create(true)
@@ -29,7 +30,7 @@ impl StateLock {
             .map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(StateLock { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(Failure::failed(format_args!(
+            Err(TryLockError::WouldBlock) => Err(ServiceError::failed(format_args!(
                 "another gateway keeps its audit and files in {}: stop that one, or give this one a folder of its own (--state)",
                 folder.display()
             ))),
@@ -48,7 +49,7 @@ mod tests {
         let first = StateLock::take(folder.path()).unwrap();
         let refused = StateLock::take(folder.path()).unwrap_err();
         for words in [folder.path().to_str().unwrap(), "--state"] {
-            assert!(refused.message().contains(words), "{}", refused.message());
+            assert!(refused.to_string().contains(words), "{refused}");
         }
         drop(first);
         StateLock::take(folder.path()).unwrap();

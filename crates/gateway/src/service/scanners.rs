@@ -1,15 +1,24 @@
-//! Who scans files: YARA rules in this process, and clamd beside it.
+//! What scans files: YARA rules in this process, and clamd beside it.
 
 use std::path::PathBuf;
 
-use ringway_gateway::linux::desk::ScanDesk;
-use ringway_gateway::scan::{Chain, Clamd, Scanner, Start, Takes, YaraRules};
+use super::error::ServiceError;
+use crate::linux::desk::ScanDesk;
+use crate::scan::{Chain, Clamd, Scanner, Start, Takes, YaraRules};
 
-use crate::cli::UpArgs;
-use ringway_terminal::Failure;
+/// Which scanners there are.
+#[derive(Clone, Debug, Default)]
+pub struct ScannerConfig {
+    /// Files and folders of YARA rules.
+    pub yara: Vec<PathBuf>,
+    /// Where clamd answers: a socket's path, or an address and a port.
+    pub clamd: Option<String>,
+    /// Threads for each queue, 1 to 64.
+    pub threads: u16,
+}
 
 /// The scanners that were asked for. Each window goes to all of them, the rules first.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Scanners {
     rules: Option<YaraRules>,
     clamd: Option<String>,
@@ -20,35 +29,36 @@ pub(super) struct Scanners {
 impl Scanners {
     /// Reads the rules, and says so if clamd does not answer now; it may come later, and until then
     /// the policy's `failure` decides.
-    pub(super) fn new(args: &UpArgs) -> Result<Self, Failure> {
-        let rules = rules(&args.yara)?;
+    pub(super) fn new(config: &ScannerConfig) -> Result<Self, ServiceError> {
+        let rules = load_yara(&config.yara)?;
         if let Some(rules) = &rules {
             tracing::info!(rules = rules.count(), "YARA rules are compiled");
         }
-        let takes = args.clamd.as_deref().and_then(takes);
+        let takes = config.clamd.as_deref().and_then(takes);
         Ok(Self {
             rules,
-            clamd: args.clamd.clone(),
+            clamd: config.clamd.clone(),
             takes,
-            threads: args.scanners,
+            threads: config.threads,
         })
     }
 
-    /// Somebody scans.
+    /// Files are scanned.
     pub(super) fn are_there(&self) -> bool {
         self.rules.is_some() || self.clamd.is_some()
     }
 
     /// The threads of one queue: each has a connection of its own to clamd for each file.
-    pub(super) fn start(&self) -> Result<ScanDesk, Failure> {
+    pub(super) fn start(&self) -> Result<ScanDesk, ServiceError> {
         let threads = if self.are_there() { self.threads } else { 0 };
         let starts = (0..threads).map(|_| {
             let scanners = self.clone();
             let start: Start = Box::new(move || scanners.chain());
             start
         });
-        ScanDesk::start(starts.collect())
-            .map_err(|error| Failure::failed(format_args!("the scanners did not start: {error}")))
+        ScanDesk::start(starts.collect()).map_err(|error| {
+            ServiceError::failed(format_args!("the scanners did not start: {error}"))
+        })
     }
 
     fn chain(&self) -> Box<dyn Scanner> {
@@ -90,13 +100,16 @@ fn takes(address: &str) -> Option<Takes> {
     }
 }
 
-/// The rules of `--yara`, if there are any.
-pub(super) fn rules(paths: &[PathBuf]) -> Result<Option<YaraRules>, Failure> {
+/// The YARA rules of these files and folders; `None` without any.
+///
+/// # Errors
+/// They cannot be read or compiled.
+pub fn load_yara(paths: &[PathBuf]) -> Result<Option<YaraRules>, ServiceError> {
     if paths.is_empty() {
         return Ok(None);
     }
     let rules = YaraRules::load(paths).map_err(|error| {
-        Failure::usage(format_args!(
+        ServiceError::usage(format_args!(
             "the rules of --yara cannot be used: {error}; `ringway gate check --yara` tells every fault"
         ))
     })?;

@@ -1,31 +1,28 @@
-//! The in-kernel path of `gate up`: had or done without, and told what it need not ask about.
+//! The in-kernel path: had or done without, and told what it need not ask about.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ringway_gateway::SignatureSet;
-use ringway_gateway::classify::Bounds;
-use ringway_gateway::linux::border::Border;
-use ringway_gateway::linux::kernel::early::{Place, Placed};
-use ringway_gateway::linux::kernel::features::unverified;
-use ringway_gateway::linux::kernel::judge::Judge;
-use ringway_gateway::linux::kernel::parts::{Part, Wanted, Without};
-use ringway_gateway::linux::kernel::{Kernel, KernelError};
-use ringway_gateway::policy::{Failure as WhenItFails, Policy};
-use ringway_gateway::triage::Triage;
+use crate::SignatureSet;
+use crate::classify::Bounds;
+use crate::linux::border::Border;
+use crate::linux::kernel::early::{Place, Placed};
+use crate::linux::kernel::features::unverified;
+use crate::linux::kernel::judge::Judge;
+use crate::linux::kernel::parts::{Part, Wanted, Without};
+use crate::linux::kernel::{Kernel, KernelError};
+use crate::policy::{Failure, Policy};
+use crate::triage::Triage;
 
-use crate::cli::{CachePlace, PathChoice, UpArgs};
-use ringway_terminal::Failure;
+use super::error::ServiceError;
 
-/// The in-kernel path, loaded and not yet at work, if it is wanted and can be had. Loading it takes
-/// capabilities that the gateway needs for nothing else.
-pub(crate) fn in_kernel(args: &UpArgs) -> Result<Option<Kernel>, Failure> {
-    let wanted = match args.path {
-        PathChoice::User => return Ok(None),
-        PathChoice::Kernel => Wanted::All,
-        PathChoice::Auto => Wanted::AsFarAsPossible,
-    };
-    match Kernel::load(&args.bpffs.bpffs, wanted) {
+/// The in-kernel path, loaded and not yet at work, if it can be had; the bpf file system is at
+/// `bpffs`. Loading it takes capabilities that the gateway needs for nothing else.
+///
+/// # Errors
+/// All of it is wanted, and a part cannot be had.
+pub fn load_kernel(bpffs: &Path, wanted: Wanted) -> Result<Option<Kernel>, ServiceError> {
+    match Kernel::load(bpffs, wanted) {
         Ok(kernel) => Ok(Some(kernel)),
         Err(refused) if wanted == Wanted::All => Err(missing(&refused)),
         Err(refused) => {
@@ -35,8 +32,8 @@ pub(crate) fn in_kernel(args: &UpArgs) -> Result<Option<Kernel>, Failure> {
     }
 }
 
-fn missing(refused: &KernelError) -> Failure {
-    Failure::failed(format_args!(
+fn missing(refused: &KernelError) -> ServiceError {
+    ServiceError::failed(format_args!(
         "there is no in-kernel path: {refused} (`ringway gate doctor` looks for all that it needs)"
     ))
 }
@@ -46,13 +43,9 @@ fn missing(refused: &KernelError) -> Failure {
 pub(super) fn attach(
     kernel: Option<&mut Kernel>,
     border: &Border,
-    (bpffs, place): (&Path, CachePlace),
-) -> Result<Vec<Placed>, Failure> {
-    let place = match place {
-        CachePlace::Auto => Place::Auto,
-        CachePlace::Tc => Place::Tc,
-        CachePlace::Xdp => Place::Xdp,
-    };
+    bpffs: &Path,
+    place: Place,
+) -> Result<Vec<Placed>, ServiceError> {
     match kernel {
         Some(kernel) => {
             let attached = kernel.attach(border, bpffs, place);
@@ -80,7 +73,7 @@ pub(super) struct InKernel {
 
 impl InKernel {
     /// `None`: everything is asked about, with this gateway's settings.
-    pub(super) fn new(kernel: &mut Kernel, set: &SignatureSet, args: &UpArgs) -> Option<InKernel> {
+    pub(super) fn new(kernel: &mut Kernel, set: &SignatureSet, packets: u8) -> Option<InKernel> {
         if !kernel.has(Part::Passing) {
             return None;
         }
@@ -91,12 +84,12 @@ impl InKernel {
         Some(InKernel {
             judge: Arc::new(Mutex::new(kernel.take_judge()?)),
             signatures: Arc::new(set.clone()),
-            packets: args.look.packets,
+            packets,
         })
     }
 
     /// Tells the kernel; answers whether it may pass anything by this policy.
-    pub(super) fn put(&self, policy: &Policy) -> Result<bool, Failure> {
+    pub(super) fn put(&self, policy: &Policy) -> Result<bool, ServiceError> {
         let triage = match Triage::new(&self.signatures, policy) {
             Ok(triage) if triage.asks_everything() => {
                 tracing::info!(
@@ -113,10 +106,10 @@ impl InKernel {
             }
         };
         let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
-        let closed = policy.failure() == WhenItFails::Closed;
+        let closed = policy.failure() == Failure::Closed;
         judge
             .put(triage.as_ref(), closed)
-            .map_err(Failure::failed)?;
+            .map_err(ServiceError::failed)?;
         Ok(triage.is_some())
     }
 }

@@ -1,0 +1,130 @@
+//! A gateway at work, and its end.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::controller::Controller;
+use super::error::ServiceError;
+use super::event_writer::EventWriter;
+use super::installation::Installation;
+use super::queue::{QueueThread, end_all};
+use super::state_lock::StateLock;
+use crate::linux::kernel::early::Placed;
+use crate::linux::kernel::parts::Without;
+use crate::linux::kernel::{Kernel, remove, unhook};
+use crate::linux::priority::go_along;
+use crate::linux::rules::Rules;
+use crate::linux::shaper;
+use crate::linux::terminate::redirect;
+
+/// A gateway at work. It ends with [`end`](Self::end), or when it is dropped.
+///
+/// Its parts end in the order in which they stand here: first nobody changes the policy any more,
+/// then no more packets are asked about, then the queues end, then what they reported is written
+/// down, and last the folder of state can be had again.
+#[derive(Debug)]
+pub struct RunningGateway {
+    pub(super) controller: Arc<Controller>,
+    pub(super) housekeeping: Option<JoinHandle<()>>,
+    pub(super) kernel: Option<Kernel>,
+    pub(super) installation: Installation,
+    pub(super) queues: Vec<QueueThread>,
+    pub(super) writer: Option<EventWriter>,
+    pub(super) cache: Vec<Placed>,
+    pub(super) ended: bool,
+    pub(super) _lock: StateLock,
+}
+
+impl RunningGateway {
+    /// Takes back policies that are not confirmed in time from now on, and puts back rules that
+    /// other programs take out; it looks for these as often as `rules_look` says.
+    ///
+    /// # Errors
+    /// The thread does not start.
+    pub fn keep_house(&mut self, rules_look: Duration) -> Result<(), ServiceError> {
+        let controller = Arc::clone(&self.controller);
+        let thread = std::thread::Builder::new()
+            .name("housekeeping".to_owned())
+            .spawn(move || {
+                go_along();
+                controller.keep_house(rules_look);
+            })
+            .map_err(|error| {
+                ServiceError::failed(format_args!("a thread did not start: {error}"))
+            })?;
+        self.housekeeping = Some(thread);
+        Ok(())
+    }
+
+    /// What the gateway is asked.
+    #[must_use]
+    pub fn controller(&self) -> &Arc<Controller> {
+        &self.controller
+    }
+
+    /// The parts of the in-kernel path that this machine cannot do; `None` without the path.
+    #[must_use]
+    pub fn without(&self) -> Option<Vec<Without>> {
+        let kernel = self.kernel.as_ref()?;
+        Some(self.installation.without(kernel))
+    }
+
+    /// Where the kernel's connection cache is, in front of the packet filter.
+    #[must_use]
+    pub fn cache(&self) -> &[Placed] {
+        &self.cache
+    }
+
+    /// Ends. `stays`: what was put into the system stays there, for the next run.
+    ///
+    /// # Errors
+    /// The first part that did not end as it should; the others have ended all the same.
+    pub fn end(mut self, stays: bool) -> Result<(), ServiceError> {
+        self.end_parts(stays)
+    }
+
+    fn end_parts(&mut self, stays: bool) -> Result<(), ServiceError> {
+        if std::mem::replace(&mut self.ended, true) {
+            return Ok(());
+        }
+        self.controller.close();
+        if let Some(thread) = self.housekeeping.take() {
+            // A panic there was reported already.
+            thread.join().ok();
+        }
+        if let Some(kernel) = &mut self.kernel {
+            kernel.rest();
+        }
+        let removed = self.installation.end(stays);
+        let ended = end_all(std::mem::take(&mut self.queues));
+        if let Some(writer) = self.writer.take() {
+            writer.end();
+        }
+        ended.and(removed)
+    }
+}
+
+impl Drop for RunningGateway {
+    fn drop(&mut self) {
+        if let Err(error) = self.end_parts(false) {
+            tracing::error!(%error, "the gateway did not end as it should");
+        }
+    }
+}
+
+/// Takes rules, redirections, classes and programs out, whichever run has left them.
+///
+/// # Errors
+/// A part that cannot be taken out; the others are out all the same.
+pub fn take_down(interfaces: &[String], bpffs: &Path) -> Result<(), ServiceError> {
+    let mut taken = vec![Rules::take_down().map_err(ServiceError::failed)];
+    for interface in interfaces {
+        taken.push(shaper::take_down(interface).map_err(ServiceError::failed));
+        taken.push(unhook(interface, bpffs).map_err(ServiceError::failed));
+    }
+    taken.push(redirect::take_down().map_err(ServiceError::failed));
+    remove(bpffs);
+    taken.into_iter().collect()
+}
