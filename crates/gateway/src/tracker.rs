@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::classify::{Classifier, Inspection, Surroundings, Verdict};
-use crate::flow::{Calling, Flow, FlowTable, Seniority, TableBounds};
+use crate::flow::{Flow, FlowTable, Seniority, SynRole, TableBounds};
 use crate::limits::{MAX_BUFFERED, MAX_FRESH};
 use crate::packet::Packet;
 
@@ -131,7 +131,7 @@ impl<T: Default> Tracker<T> {
         let (slot, direction) = self.table.handle_packet(now, packet);
         let flow = self.table.flow_mut(slot)?;
         // What belongs to another connection of the same ends says nothing of this one.
-        if flow.calling(packet) == Calling::Own {
+        if flow.syn_role(packet) == SynRole::Own {
             let before = flow.attachment.inspection.held();
             let room = MAX_BUFFERED.saturating_sub(self.buffered);
             let inspecting = !flow.attachment.inspection.is_done();

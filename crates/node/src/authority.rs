@@ -413,9 +413,10 @@ impl Authority {
             used_by: None,
         };
         let domain = ring.domain.clone();
-        let words: Option<[u8; WORDS]> = match options.spoken {
-            true => Some(random()?),
-            false => None,
+        let words: Option<[u8; WORDS]> = if options.spoken {
+            Some(random()?)
+        } else {
+            None
         };
         let added = self.store.add_invite(&entry, words.as_ref())?;
         let spoken = added.number.zip(words);
@@ -674,8 +675,9 @@ fn random<const N: usize>() -> Result<[u8; N], AuthorityError> {
 }
 
 fn check_domain(domain: &str) -> Result<(), AuthorityError> {
-    match zone::is_domain(domain) {
-        true => Ok(()),
-        false => Err(AuthorityError::Domain(domain.to_owned())),
+    if zone::is_domain(domain) {
+        Ok(())
+    } else {
+        Err(AuthorityError::Domain(domain.to_owned()))
     }
 }

@@ -399,7 +399,13 @@ impl Daemon {
         );
         let waking = tokio::spawn(waking);
         let services = self.services.clone();
-        let watching = tokio::spawn(watch_statement(services, disk, self.changes, ending));
+        let watching = tokio::spawn(watch_statement(
+            services,
+            disk.0,
+            disk.1,
+            self.changes,
+            ending,
+        ));
         let serving = tokio::spawn(control::serve(self.socket, self.services));
         // A task of its own: in the caller's `block_on` every wake-up would cross threads.
         let (stop, stopped) = oneshot::channel();
@@ -580,9 +586,10 @@ impl Opened {
 
 /// Whether the certificate is valid now.
 fn check_time(own: &Certificate) -> Result<(), DaemonError> {
-    match has_run_out(own) {
-        true => Err(DaemonError::RunOut(own.name().clone())),
-        false => Ok(own.check_time(unix_seconds())?),
+    if has_run_out(own) {
+        Err(DaemonError::RunOut(own.name().clone()))
+    } else {
+        Ok(own.check_time(unix_seconds())?)
     }
 }
 
@@ -622,7 +629,8 @@ fn is_over(statement: &Statement, own: &Certificate) -> bool {
 /// state.
 async fn watch_statement(
     services: Services,
-    (state, mut stored): (Arc<State>, u64),
+    state: Arc<State>,
+    mut stored: u64,
     mut changes: Changes,
     ending: mpsc::Sender<Ending>,
 ) {

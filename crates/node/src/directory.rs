@@ -447,15 +447,17 @@ impl Directory {
             // It has been renewed since.
             found = newest;
         }
-        match self.succeeds(serial, &found) {
-            true => Ok(found),
-            // Somebody else has the name: whoever had it was revoked meanwhile. Or the statement
-            // here is older than DNS.
-            false if self.heir_serial(serial).is_none() => Err(revoked()),
-            false => Err(DirectoryError::Unavailable(
+        if self.succeeds(serial, &found) {
+            Ok(found)
+        } else if self.heir_serial(serial).is_none() {
+            // Another member has the name: the one that had it was revoked meanwhile. Or the
+            // statement here is older than DNS.
+            Err(revoked())
+        } else {
+            Err(DirectoryError::Unavailable(
                 name.to_string(),
                 "its new certificate is not there yet".to_owned(),
-            )),
+            ))
         }
     }
 

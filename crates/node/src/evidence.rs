@@ -390,9 +390,10 @@ impl FalseAccusation {
         if !is_signed(&certificate, &statement, signature) {
             return Err(NotProven::NotSigned(certificate.name().to_string()));
         }
-        let accused = match accusation.contradicts() {
-            false => None,
-            true => Some(self.who_has_not_signed(ring, &certificate, &accusation)?),
+        let accused = if accusation.contradicts() {
+            Some(self.who_has_not_signed(ring, &certificate, &accusation)?)
+        } else {
+            None
         };
         Ok(Guilty {
             certificate,
@@ -424,9 +425,10 @@ impl FalseAccusation {
 fn not_evidence(bytes: &[u8]) -> NotProven {
     let mut decoder = minicbor::Decoder::new(bytes);
     let kind = decoder.array().and_then(|_| decoder.str());
-    match kind.is_ok_and(|kind| EARLIER.contains(&kind)) {
-        true => NotProven::Earlier,
-        false => NotProven::Malformed,
+    if kind.is_ok_and(|kind| EARLIER.contains(&kind)) {
+        NotProven::Earlier
+    } else {
+        NotProven::Malformed
     }
 }
 

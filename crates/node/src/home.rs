@@ -140,9 +140,10 @@ pub(crate) fn create_own_folder(folder: &Path) -> Result<(), HomeError> {
 }
 
 fn open_folder(folder: &Path) -> io::Result<File> {
-    let folder = match folder.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => folder,
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
     };
     File::open(folder)
 }
@@ -159,10 +160,7 @@ fn check_folder(folder: &File) -> io::Result<()> {
     }
     // Where each user has a group of its own, its folders are often open to that group.
     let own_group = metadata.gid() == rustix::process::getegid().as_raw();
-    let open_to_others = match own_group {
-        true => 0o002,
-        false => 0o022,
-    };
+    let open_to_others = if own_group { 0o002 } else { 0o022 };
     if metadata.mode() & open_to_others != 0 {
         let reason = "others can write there, and so replace what is written: run `chmod go-w` on it, or name a folder of your own";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));

@@ -75,9 +75,10 @@ impl FromStr for AnyInvite {
 
     fn from_str(text: &str) -> Result<AnyInvite, NoInvite> {
         let text = text.trim();
-        match text.starts_with(|c: char| c.is_ascii_digit()) {
-            true => Ok(AnyInvite::Spoken(text.parse()?)),
-            false => Ok(AnyInvite::Long(text.parse()?)),
+        if text.starts_with(|c: char| c.is_ascii_digit()) {
+            Ok(AnyInvite::Spoken(text.parse()?))
+        } else {
+            Ok(AnyInvite::Long(text.parse()?))
         }
     }
 }

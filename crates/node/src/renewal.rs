@@ -20,7 +20,8 @@ fn issued(certificate: &Certificate) -> u64 {
     time_of(certificate.serial()).map_or(first, |at| at.clamp(first, last.max(first)))
 }
 
-fn part(lifetime: u64, (of, parts): (u64, u64)) -> u64 {
+fn part(lifetime: u64, share: (u64, u64)) -> u64 {
+    let (of, parts) = share;
     // A lifetime is at most 2^64 - 1; divided first, nothing overflows.
     (lifetime / parts).saturating_mul(of) + (lifetime % parts) * of / parts
 }

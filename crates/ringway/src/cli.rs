@@ -39,14 +39,15 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.
 Environment: RINGWAY_HOME (as --home), RINGWAY_LOG (log filter, such as ringway_node=debug), NO_COLOR.";
 
 /// What `--version` says: the release, and the commit with its date.
-const VERSION: &str = match ringway_node::INSECURE {
-    true => concat!(
+const VERSION: &str = if ringway_node::INSECURE {
+    concat!(
         env!("CARGO_PKG_VERSION"),
         " (",
         env!("RINGWAY_COMMIT"),
         ") INSECURE: links are not encrypted; for benchmarks only"
-    ),
-    false => concat!(env!("CARGO_PKG_VERSION"), " (", env!("RINGWAY_COMMIT"), ")"),
+    )
+} else {
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("RINGWAY_COMMIT"), ")")
 };
 
 /// A members-only peer-to-peer network, and the gateway that governs its border.

@@ -83,17 +83,14 @@ pub(crate) fn complete(
 /// The text in a file, or on stdin; `what` it should be, for the error.
 pub(crate) fn read(path: &Path, what: &str) -> Result<String, Failure> {
     let mut text = String::new();
-    let (source, read) = match path == Path::new("-") {
-        true => {
-            let stdin = io::stdin().lock();
-            let read = stdin.take(limits::ADMISSION).read_to_string(&mut text);
-            ("stdin".to_owned(), read)
-        }
-        false => {
-            let read = File::open(path)
-                .and_then(|file| file.take(limits::ADMISSION).read_to_string(&mut text));
-            (format!("`{}`", path.display()), read)
-        }
+    let (source, read) = if path == Path::new("-") {
+        let stdin = io::stdin().lock();
+        let read = stdin.take(limits::ADMISSION).read_to_string(&mut text);
+        ("stdin".to_owned(), read)
+    } else {
+        let read = File::open(path)
+            .and_then(|file| file.take(limits::ADMISSION).read_to_string(&mut text));
+        (format!("`{}`", path.display()), read)
     };
     read.map_err(|error| {
         Failure::usage(format_args!("reading {what} from {source} failed: {error}"))

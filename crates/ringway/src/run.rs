@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 use ringway_gateway::linux::kernel::Kernel;
-use ringway_gateway::linux::priority::{go_along, go_first};
+use ringway_gateway::linux::priority::{raise_priority, reset_priority};
 use ringway_gateway::linux::privileges;
 use ringway_terminal::{Failure, Output, explain, start_log};
 use tokio::runtime::{Builder, Runtime};
@@ -88,7 +88,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let mut kernel = None;
     if let Command::Gate(GateCommand::Up(args)) = &cli.command {
         kernel = gate::in_kernel(args)?;
-        if let Err(error) = go_first() {
+        if let Err(error) = raise_priority() {
             tracing::info!(%error, "packets wait for their answers behind other programs: the gateway may have no nice value below 0 (LimitNICE=-10 in its unit)");
         }
         // Threads begin with the runtime, and each has capabilities of its own.
@@ -118,7 +118,7 @@ fn runtime(command: &Command) -> Result<Runtime, Failure> {
     };
     if matches!(command, Command::Gate(GateCommand::Up(_))) {
         // Those that answer for packets are none of the runtime's.
-        builder.on_thread_start(go_along);
+        builder.on_thread_start(reset_priority);
     }
     let runtime = builder.enable_all().build();
     runtime.map_err(|error| {

@@ -181,9 +181,10 @@ impl Validator {
             Some(known) if known.sequence >= Some(hello.sequence()) => {
                 let same = known.sequence == Some(hello.sequence());
                 self.members.insert(member, known);
-                return match same {
-                    true => HelloOutcome::Repeated,
-                    false => HelloOutcome::Stale,
+                return if same {
+                    HelloOutcome::Repeated
+                } else {
+                    HelloOutcome::Stale
                 };
             }
             Some(known) => known,

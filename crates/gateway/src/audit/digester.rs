@@ -5,14 +5,14 @@ use std::collections::HashMap;
 
 use sha2::{Digest as _, Sha256};
 
-use super::vault::{Partial, Vault};
+use super::file_store::{FileStore, Partial};
 use crate::verdict::{Event, FileEnd, FilePart};
 
 /// Takes files in parts and completes the events about them.
 #[derive(Debug, Default)]
 pub struct Digester {
     files: HashMap<u64, Digest>,
-    vault: Option<Vault>,
+    store: Option<FileStore>,
 }
 
 #[derive(Debug, Default)]
@@ -24,10 +24,10 @@ struct Digest {
 impl Digester {
     /// One that keeps files in this folder if their rule says so; without it none are kept.
     #[must_use]
-    pub fn new(vault: Option<Vault>) -> Self {
+    pub fn new(store: Option<FileStore>) -> Self {
         Self {
             files: HashMap::new(),
-            vault,
+            store,
         }
     }
 
@@ -36,8 +36,8 @@ impl Digester {
     pub fn take(&mut self, part: FilePart) -> (Option<Event>, Option<std::io::Error>) {
         let mut failed = None;
         let mut digest = self.files.remove(&part.file).unwrap_or_else(|| {
-            let vault = self.vault.as_ref().filter(|_| part.keep);
-            let begun = vault.map(Vault::begin).transpose();
+            let store = self.store.as_ref().filter(|_| part.keep);
+            let begun = store.map(FileStore::begin).transpose();
             Digest {
                 hash: Sha256::new(),
                 partial: begun.unwrap_or_else(|error| {
@@ -63,8 +63,8 @@ impl Digester {
         };
         let hash = data_encoding::HEXLOWER.encode(&digest.hash.finalize());
         let mut stored = false;
-        if let (Some(vault), Some(partial)) = (&self.vault, digest.partial) {
-            match vault.keep(partial, &hash) {
+        if let (Some(store), Some(partial)) = (&self.store, digest.partial) {
+            match store.keep(partial, &hash) {
                 Ok(()) => stored = true,
                 Err(error) => failed = Some(error),
             }

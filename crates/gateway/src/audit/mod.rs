@@ -2,9 +2,9 @@
 //! over. Hashes of files, and files that are kept.
 
 mod digester;
+mod file_store;
 mod store;
-mod vault;
 
 pub use digester::Digester;
+pub use file_store::{FileStore, FileStoreBounds};
 pub use store::{AuditError, AuditStore, Search};
-pub use vault::{Vault, VaultBounds};

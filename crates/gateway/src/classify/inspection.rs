@@ -173,9 +173,10 @@ impl Inspection {
         };
         let went_on = self.counts.iter().any(|&count| count >= long);
         // Datagrams may be answered at any time.
-        match self.had_turns(packets) {
-            true => went_on || self.verdict.is_some(),
-            false => went_on && l4 == L4::Tcp,
+        if self.had_turns(packets) {
+            went_on || self.verdict.is_some()
+        } else {
+            went_on && l4 == L4::Tcp
         }
     }
 
@@ -360,7 +361,7 @@ impl Inspection {
     /// Weighs a new verdict against the standing one. A special form of an application wins over it
     /// when it is at least likely; otherwise the higher confidence wins, and of equals the
     /// first. Details are kept from both.
-    pub(super) fn take_in(&mut self, new: Verdict, (refines, pattern): (&[String], bool)) {
+    pub(super) fn take_in(&mut self, new: Verdict, refines: &[String], pattern: bool) {
         let Some(old) = self.verdict.as_mut() else {
             self.pattern = pattern;
             self.changes = self.changes.saturating_add(1);
@@ -405,7 +406,7 @@ mod tests {
                 confidence,
                 ..Verdict::unknown("test")
             };
-            inspection.take_in(verdict, (&refines, false));
+            inspection.take_in(verdict, &refines, false);
         }
         inspection.verdict().unwrap().application.clone()
     }

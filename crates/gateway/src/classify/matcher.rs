@@ -249,9 +249,10 @@ impl Classifier {
             tcp.sequence
         };
         let stream = inspection.stream(direction);
-        let pushed = match is_padding(packet) {
-            true => stream.push_padding(sequence, packet.payload, room),
-            false => stream.push(sequence, packet.payload, room, packet.truncated),
+        let pushed = if is_padding(packet) {
+            stream.push_padding(sequence, packet.payload, room)
+        } else {
+            stream.push(sequence, packet.payload, room, packet.truncated)
         };
         match pushed {
             Pushed::Old => {}
@@ -428,7 +429,8 @@ impl Classifier {
                 evidence: format!("{}: {}", signature.name, finding.why),
                 details: finding.details,
             },
-            (&signature.refines, !signature.patterns.is_empty()),
+            &signature.refines,
+            !signature.patterns.is_empty(),
         );
         for one in named {
             let Some(signature) = self.signatures.get(one.signature) else {
@@ -440,7 +442,7 @@ impl Classifier {
                 evidence: format!("{}: {}", signature.name, one.why),
                 details: Details::default(),
             };
-            inspection.take_in(verdict, (&signature.refines, true));
+            inspection.take_in(verdict, &signature.refines, true);
         }
     }
 }

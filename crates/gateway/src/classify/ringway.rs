@@ -102,6 +102,15 @@ pub(super) fn web_socket(message: &Message<'_>, memory: &mut Memory) -> Option<F
         .then(|| Finding::certain("a WebSocket of the protocol ringway").with_host(request.host()))
 }
 
+/// The first message of a handshake.
+struct Initiation<'a> {
+    kind: u8,
+    sender: u32,
+    cookie: [u8; 16],
+    noise: &'a [u8],
+    rest: Reader<'a>,
+}
+
 impl Exchange {
     fn packet(&mut self, bytes: &[u8], from: Direction) -> Option<Finding> {
         let mut reader = Reader::new(bytes);
@@ -111,7 +120,14 @@ impl Exchange {
                 let sender = reader.be32()?;
                 let cookie = reader.array::<16>()?;
                 let noise = reader.take(INITIATION_NOISE)?;
-                self.initiation(kind, from, sender, (&cookie, noise, reader))
+                let initiation = Initiation {
+                    kind,
+                    sender,
+                    cookie,
+                    noise,
+                    rest: reader,
+                };
+                self.initiation(from, initiation)
             }
             RESPONSE | OPEN_RESPONSE => {
                 let _sender = reader.be32()?;
@@ -143,13 +159,14 @@ impl Exchange {
         }
     }
 
-    fn initiation(
-        &mut self,
-        kind: u8,
-        from: Direction,
-        sender: u32,
-        (cookie, noise, rest): (&[u8; 16], &[u8], Reader<'_>),
-    ) -> Option<Finding> {
+    fn initiation(&mut self, from: Direction, initiation: Initiation<'_>) -> Option<Finding> {
+        let Initiation {
+            kind,
+            sender,
+            cookie,
+            noise,
+            rest,
+        } = initiation;
         if rest.rest().len() < CERTIFICATE {
             return None;
         }
@@ -166,7 +183,7 @@ impl Exchange {
         }
         self.initiation = Some((from, sender));
         // The first one has no cookie; a random one says nothing by itself.
-        (*cookie == [0; 16])
+        (cookie == [0; 16])
             .then(|| Finding::likely("an initiation: an index, no cookie, an encrypted handshake"))
     }
 

@@ -86,9 +86,10 @@ impl Requests {
     /// Takes in the identifier of a request that begins a flow.
     pub(super) fn note(&mut self, identifier: u16, now: Duration) {
         let step = identifier.wrapping_sub(self.last);
-        self.row = match self.row > 0 && (1..=MAX_STEP).contains(&step) {
-            true => self.row.saturating_add(1),
-            false => 1,
+        self.row = if self.row > 0 && (1..=MAX_STEP).contains(&step) {
+            self.row.saturating_add(1)
+        } else {
+            1
         };
         self.last = identifier;
         if self.row >= MANY_REQUESTS {

@@ -234,9 +234,12 @@ impl Known {
             Some(verdict) => self
                 .confirmed(flow, verdict)
                 .or_else(|| self.announced(flow))
-                .unwrap_or_else(|| match flow.attachment.as_ref().saw_pattern() {
-                    true => verdict.clone(),
-                    false => self.by_shape(flow, Some(verdict)),
+                .unwrap_or_else(|| {
+                    if flow.attachment.as_ref().saw_pattern() {
+                        verdict.clone()
+                    } else {
+                        self.by_shape(flow, Some(verdict))
+                    }
                 }),
             None => self
                 .announced(flow)

@@ -139,15 +139,15 @@ impl Pending {
 
 /// What a packet says of connections between the ends of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Calling {
+pub(crate) enum SynRole {
     /// It belongs to the flow.
     Own,
-    /// It calls for another connection.
-    Call,
-    /// It answers that call: another flow begins.
-    Answer,
-    /// It answers another call than the latest.
-    Stray,
+    /// It opens another connection.
+    Syn,
+    /// It answers that SYN: another flow begins.
+    SynAck,
+    /// It answers another SYN than the latest.
+    StraySynAck,
 }
 
 impl<T: Default> Flow<T> {
@@ -228,24 +228,24 @@ impl<T> Flow<T> {
     /// of which nobody has said more; and the flow gives way when the other side answers the latest
     /// call. Who still has the old connection does not (RFC 9293 §3.10.7.4 has it send an
     /// acknowledgement).
-    pub(crate) fn calling(&self, packet: &Packet<'_>) -> Calling {
+    pub(crate) fn syn_role(&self, packet: &Packet<'_>) -> SynRole {
         let Some(tcp) = packet.tcp.filter(|tcp| tcp.syn) else {
-            return Calling::Own;
+            return SynRole::Own;
         };
         if !tcp.ack {
             let repeated =
                 self.opening_sequence == Some(tcp.sequence) && packet.source == self.client;
             let open = self.established || self.closed;
             return if repeated && !open {
-                Calling::Own
+                SynRole::Own
             } else {
-                Calling::Call
+                SynRole::Syn
             };
         }
         match self.pending {
-            None => Calling::Own,
-            Some(pending) if pending.is_answered_by(packet) => Calling::Answer,
-            Some(_) => Calling::Stray,
+            None => SynRole::Own,
+            Some(pending) if pending.is_answered_by(packet) => SynRole::SynAck,
+            Some(_) => SynRole::StraySynAck,
         }
     }
 
@@ -258,10 +258,10 @@ impl<T> Flow<T> {
         self.packets = self.packets.saturating_add(1);
         self.bytes = self.bytes.saturating_add(packet.ip_len.into());
         self.last_seen = self.last_seen.max(now);
-        match self.calling(packet) {
-            Calling::Own | Calling::Answer => {}
-            Calling::Stray => return,
-            Calling::Call => {
+        match self.syn_role(packet) {
+            SynRole::Own | SynRole::SynAck => {}
+            SynRole::StraySynAck => return,
+            SynRole::Syn => {
                 self.pending = packet.tcp.map(|tcp| Pending {
                     caller: packet.source,
                     sequence: tcp.sequence,
@@ -276,8 +276,8 @@ impl<T> Flow<T> {
         if let Some(heard) = self.heard.get_mut(direction.slot()) {
             *heard = true;
         }
-        let numbers = (self.packets, self.opening_sequence);
-        self.proof.take_in(packet, direction, numbers);
+        self.proof
+            .take_in(packet, direction, self.packets, self.opening_sequence);
         // A SYN and a SYN+ACK cost their senders nothing. The third packet of the handshake, or
         // data, show that there is a connection; both sides must be heard, because anyone
         // can send what looks like a third packet.
@@ -289,10 +289,10 @@ impl<T> Flow<T> {
     /// This packet opens the 5-tuple anew. Where the gateway itself has reset both ends, a call is
     /// enough.
     fn is_reopened_by(&self, packet: &Packet<'_>) -> bool {
-        match self.calling(packet) {
-            Calling::Answer => true,
-            Calling::Call => self.cut,
-            Calling::Own | Calling::Stray => false,
+        match self.syn_role(packet) {
+            SynRole::SynAck => true,
+            SynRole::Syn => self.cut,
+            SynRole::Own | SynRole::StraySynAck => false,
         }
     }
 }

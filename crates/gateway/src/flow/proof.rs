@@ -30,7 +30,8 @@ impl Proof {
         &mut self,
         packet: &Packet<'_>,
         direction: Direction,
-        (number, opening): (u64, Option<u32>),
+        number: u64,
+        opening: Option<u32>,
     ) {
         let Some(tcp) = packet.tcp else {
             self.spoke(direction, number);

@@ -50,7 +50,7 @@ pub const STATE_LOCK_FILE: &str = "lock";
 
 /// The folder of files that are kept, beside the audit.
 /// Source: chosen.
-pub const VAULT_FOLDER: &str = "files";
+pub const FILE_STORE_FOLDER: &str = "files";
 
 /// Time between two looks whether the packet filter's rules are as they were put in.
 /// Source: chosen: two short programs each. Until then what a firewall takes out with its own rules

@@ -9,13 +9,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::desk::ScanDesk;
-use super::files::FileDesk;
+use super::hash_worker::HashWorker;
 use super::inject::Injector;
-use super::kernel::handed::Taken;
+use super::kernel::backlog::PassedPackets;
 use super::kernel::{InKernel, SharedKernel, Told as KernelTold};
-use super::lanes::{Lanes, Ticket};
 use super::marks::Marks;
+use super::queue_pair::{PacketId, QueuePair};
+use super::scanner_pool::ScannerPool;
 use super::terminate::{TerminatedTotals, Terminator};
 use crate::limits::MAX_BATCH;
 use crate::packet::{Counters, LinkType, replace_payload};
@@ -23,7 +23,7 @@ use crate::policy::{Failure, Policy};
 use crate::verdict::{DecidedFlow, Event, Gateway, LiveFlow, Mode, Scanned, Why};
 
 /// How long the loop sleeps when there is nothing to do; what it is told waits no longer.
-const NAP: Duration = Duration::from_millis(100);
+const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 /// The same while followed flows wait for their time: their pauses have to be noticed.
 const SHORT_NAP: Duration = Duration::from_millis(10);
 
@@ -87,15 +87,15 @@ pub enum Told {
 /// Two queues and their gateway.
 #[derive(Debug)]
 pub struct Live {
-    lanes: Lanes,
+    queues: QueuePair,
     gateway: Gateway,
     injector: Injector,
     marks: Marks,
     totals: Totals,
-    scans: ScanDesk,
+    scans: ScannerPool,
     /// Windows of which nothing was found yet.
     unscanned: usize,
-    files: FileDesk,
+    files: HashWorker,
     /// Events about files for whose hashes there was no time.
     unhashed: Vec<Event>,
     /// Verdicts of one read; empty between reads.
@@ -118,7 +118,7 @@ struct Leaving {
 /// A verdict as the queue takes it.
 #[derive(Debug)]
 struct Given {
-    ticket: Ticket,
+    id: PacketId,
     accept: bool,
     mark: Option<u32>,
     changed: Option<Vec<u8>>,
@@ -128,14 +128,15 @@ impl Live {
     /// A loop over these queues. `scans`: who scans files; `files`: who makes their hashes.
     #[must_use]
     pub fn new(
-        lanes: Lanes,
+        queues: QueuePair,
         gateway: Gateway,
         injector: Injector,
         marks: Marks,
-        (scans, files): (ScanDesk, FileDesk),
+        scans: ScannerPool,
+        files: HashWorker,
     ) -> Self {
         Self {
-            lanes,
+            queues,
             gateway,
             injector,
             marks,
@@ -200,7 +201,7 @@ impl Live {
     fn obey(&mut self, order: Order) -> io::Result<()> {
         match order {
             Order::Policy(policy) => {
-                self.lanes
+                self.queues
                     .set_fail_open(policy.failure() == Failure::Open)?;
                 self.gateway.set_policy(policy);
             }
@@ -238,10 +239,10 @@ impl Live {
         } else if self.gateway.is_waiting() {
             SHORT_NAP
         } else {
-            NAP
+            POLL_TIMEOUT
         };
         let nap = Timespec::try_from(nap).map_err(io::Error::other)?;
-        let [new, followed] = self.lanes.sockets();
+        let [new, followed] = self.queues.sockets();
         let scans = self.scans.as_fd();
         // Where nothing ends here the scanners' place is watched twice.
         let ended = self.terminator.as_ref().map_or(scans, AsFd::as_fd);
@@ -262,7 +263,7 @@ impl Live {
             shared.handed.look();
         }
         for _ in 0..MAX_BATCH {
-            if !self.lanes.receive()? {
+            if !self.queues.receive()? {
                 break;
             }
             if let Some((shared, _)) = &self.kernel {
@@ -274,17 +275,16 @@ impl Live {
             self.exchange(now);
             for given in self.verdicts.drain(..) {
                 let Given {
-                    ticket,
+                    id,
                     accept,
                     mark,
                     changed,
                 } = given;
-                self.lanes
-                    .verdict(ticket, accept, mark, changed.as_deref())?;
+                self.queues.verdict(id, accept, mark, changed.as_deref())?;
             }
             self.follow(now)?;
             while !self.gateway.has_hold_list() && self.unscanned > 0 {
-                self.lanes.flush()?;
+                self.queues.flush()?;
                 poll_for(self.scans.as_fd())?;
                 self.collect(now);
                 self.exchange(now);
@@ -297,7 +297,7 @@ impl Live {
         self.follow(now)?;
         self.carry(now)?;
         self.exchange(now);
-        self.lanes.flush()?;
+        self.queues.flush()?;
         // All of a turn at once: whoever makes their hashes is woken once for them.
         while let Some(part) = self.gateway.poll_file_part() {
             self.unhashed.extend(self.files.submit(part));
@@ -329,7 +329,7 @@ impl Live {
             return;
         };
         if let Some(told) = told {
-            told.pulse.beat();
+            told.heartbeat.beat();
         }
         let mut refused = Vec::new();
         while let Some(cached) = self.gateway.poll_cached() {
@@ -354,15 +354,15 @@ impl Live {
 
     /// Asks the gateway about the packets of one read.
     fn decide(&mut self, now: Duration) {
-        for (ticket, packet) in self.lanes.packets() {
-            let token = ticket.token();
+        for (id, packet) in self.queues.packets() {
+            let token = id.token();
             let (gateway, bytes) = (&mut self.gateway, packet.bytes);
             // What had passed in a flow that the kernel asks about from now on.
             let passed = self
                 .kernel
                 .as_ref()
                 .and_then(|(shared, _)| shared.handed.take(bytes));
-            if let Some(Taken { packets, receiver }) = passed {
+            if let Some(PassedPackets { packets, receiver }) = passed {
                 for earlier in packets {
                     gateway.set_watched(false);
                     gateway.handle_passed(now, LinkType::RawIp, &earlier);
@@ -371,7 +371,7 @@ impl Live {
                     self.injector.hear_of(host, at, packet.came_by);
                 }
             }
-            gateway.set_watched(ticket.is_followed());
+            gateway.set_watched(id.is_followed());
             self.injector.hear(bytes, packet.sender, packet.came_by);
             let verdict = if packet.unverified {
                 gateway.handle_unverified(now, token, LinkType::RawIp, bytes)
@@ -402,7 +402,7 @@ impl Live {
                 self.totals.dropped = self.totals.dropped.saturating_add(1);
             }
             self.verdicts.push(Given {
-                ticket,
+                id,
                 accept,
                 mark,
                 changed,
@@ -426,7 +426,7 @@ impl Live {
             if terminator.is_some_and(|terminator| terminator.release(now, token, verdict)) {
                 continue;
             }
-            let Some(ticket) = Ticket::of(token) else {
+            let Some(id) = PacketId::of(token) else {
                 continue;
             };
             let leaving = self.waiting.remove(&token);
@@ -436,8 +436,8 @@ impl Live {
             if !verdict.accepts() {
                 self.totals.dropped = self.totals.dropped.saturating_add(1);
             }
-            self.lanes
-                .verdict(ticket, verdict.accepts(), mark, changed.as_deref())?;
+            self.queues
+                .verdict(id, verdict.accepts(), mark, changed.as_deref())?;
         }
         self.inject()
     }
@@ -453,7 +453,7 @@ impl Live {
                 continue;
             }
             if !behind {
-                self.lanes.flush()?;
+                self.queues.flush()?;
                 behind = true;
             }
             let count = if self.injector.send(&packet).is_ok() {

@@ -4,7 +4,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`queue`] | packets from netfilter's queue and verdicts to it (NFQUEUE over netlink) |
-//! | [`lanes`] | two queues for one gateway, so that files do not keep others waiting |
+//! | [`queue_pair`] | two queues for one gateway, so that files do not keep others waiting |
 //! | [`marks`] | verdicts as bits of packet and connection marks |
 //! | [`border`] | the interfaces between the organisation and the world |
 //! | [`rules`] | the packet filter's rules: own chains in the table `mangle` |
@@ -12,8 +12,8 @@
 //! | [`inject`] | resets onto the wire |
 //! | [`privileges`] | the capabilities that it keeps |
 //! | [`confinement`] | the folders that it may write, and calls that it may not make |
-//! | [`desk`] | scanners in threads of their own |
-//! | [`files`] | hashes of audited files in a thread of its own |
+//! | [`scanner_pool`] | scanners in threads of their own |
+//! | [`hash_worker`] | hashes of audited files in a thread of its own |
 //! | [`kernel`] | the in-kernel path: what the kernel decides by itself |
 //! | [`terminate`] | connections that end here, and go on with sockets of the gateway's own |
 //! | [`live`] | the loop over all of it |
@@ -23,21 +23,21 @@
 //! by that mark alone. The rest of a file of which nothing more need be known is not asked about,
 //! and neither is what only acknowledges it. Nobody else's chains, qdiscs or mark bits are touched.
 
-mod bare;
 pub mod border;
 pub mod confinement;
-pub mod desk;
-pub mod files;
+pub mod hash_worker;
 pub mod inject;
 pub mod kernel;
-pub mod lanes;
 pub mod live;
 pub mod marks;
 pub mod priority;
 pub mod privileges;
+mod pure_acks;
 pub mod queue;
+pub mod queue_pair;
 pub mod rules;
 mod saved;
+pub mod scanner_pool;
 pub mod shaper;
 pub mod terminate;
 mod tool;

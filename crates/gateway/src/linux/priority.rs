@@ -17,18 +17,18 @@ const ORDINARY: i32 = 0;
 /// # Errors
 /// It may not: that takes CAP_SYS_NICE, or a limit on nice values that is as low (RLIMIT_NICE). It
 /// goes on as before.
-pub fn go_first() -> io::Result<()> {
+pub fn raise_priority() -> io::Result<()> {
     change(ORDINARY, QUEUE_NICENESS)
 }
 
 /// Lets this thread be as others, though one of those that come first has started it.
-pub fn go_along() {
+pub fn reset_priority() {
     // Downwards everybody may.
     change(QUEUE_NICENESS, ORDINARY).ok();
 }
 
 /// Lets this thread come behind others.
-pub(super) fn go_behind() {
+pub(super) fn lower_priority() {
     // Who is further behind stays there.
     if getpriority_process(None).is_ok_and(|now| now < SCAN_NICENESS) {
         setpriority_process(None, SCAN_NICENESS).ok();

@@ -20,10 +20,10 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use super::bare::{self, Program};
 use super::border::Border;
 use super::kernel;
 use super::marks::{Hex, Marks};
+use super::pure_acks::{self, Program};
 use super::saved::{answered, is_whole, jumps, removal, standing};
 use super::shaper::class_id;
 use super::tool::{Tool, ToolError};
@@ -60,12 +60,12 @@ const FAMILIES: [Family; 2] = [
     Family {
         save: tool("iptables-save"),
         restore: tool("iptables-restore"),
-        bare: bare::IPV4,
+        bare: pure_acks::IPV4,
     },
     Family {
         save: tool("ip6tables-save"),
         restore: tool("ip6tables-restore"),
-        bare: bare::IPV6,
+        bare: pure_acks::IPV6,
     },
 ];
 
@@ -114,7 +114,7 @@ pub struct Programs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetUp {
     /// Segments without data are left to the kernel.
-    pub spared: bool,
+    pub acks_bypassed: bool,
     /// Why the programs of the in-kernel path are not asked; `None`: they are, or there are none.
     pub unasked: Option<String>,
 }
@@ -160,7 +160,7 @@ impl Rules {
     }
 
     fn put(&self) -> Result<SetUp, ToolError> {
-        let mut spared = true;
+        let mut acks_bypassed = true;
         for Family {
             save,
             restore,
@@ -174,13 +174,13 @@ impl Rules {
                 // Whoever waited for the lock in vain knows nothing of matches.
                 Err(refused) if refused.to_string().contains(LOCK) => return Err(refused),
                 Err(_) => {
-                    spared = false;
+                    acks_bypassed = false;
                     put(None)?;
                 }
             }
         }
         Ok(SetUp {
-            spared,
+            acks_bypassed,
             unasked: None,
         })
     }
@@ -488,7 +488,7 @@ mod tests {
 
     #[test]
     fn decided_connections_never_reach_the_queue() {
-        let text = rules().text(&[], Some(super::bare::IPV4));
+        let text = rules().text(&[], Some(super::pure_acks::IPV4));
         let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         let queue = place(
             "-p tcp -m connmark ! --mark 0x0/0x7f000000 -j NFQUEUE --queue-num 8 --queue-bypass",

@@ -56,13 +56,14 @@ impl Decoder {
         take: &mut dyn FnMut(&Packet<'_>),
     ) -> Option<Skip> {
         self.counters.packets = self.counters.packets.saturating_add(1);
-        let layer = match self.enter_tunnels {
-            true => decode_layer(link, bytes),
-            false => decode_outer(link, bytes),
+        let layer = if self.enter_tunnels {
+            decode_layer(link, bytes)
+        } else {
+            decode_outer(link, bytes)
         };
         let skipped = layer.as_ref().err().copied();
         match layer {
-            Ok(Layer::Packet(packet)) => self.hand_on((now, 0), &packet, take),
+            Ok(Layer::Packet(packet)) => self.hand_on(now, 0, &packet, take),
             Ok(Layer::Fragment(fragment)) => self.handle_fragment(now, &fragment),
             Err(reason) => self.counters.skip(reason),
         }
@@ -115,7 +116,7 @@ impl Decoder {
                 decode(LinkType::RawIp, &datagram.bytes).map(Layer::Packet)
             };
             match layer {
-                Ok(Layer::Packet(packet)) => self.hand_on((now, 0), &packet, take),
+                Ok(Layer::Packet(packet)) => self.hand_on(now, 0, &packet, take),
                 Ok(Layer::Fragment(fragment)) => self.handle_fragment(now, &fragment),
                 Err(reason) => self.counters.skip(reason),
             }
@@ -125,7 +126,8 @@ impl Decoder {
     /// Hands on a packet, or what a tunnel carries in it; `depth`: in so many tunnels it was.
     fn hand_on(
         &mut self,
-        (now, depth): (Duration, usize),
+        now: Duration,
+        depth: usize,
         packet: &Packet<'_>,
         take: &mut dyn FnMut(&Packet<'_>),
     ) {
@@ -135,7 +137,7 @@ impl Decoder {
         {
             match decode_layer(LinkType::RawIp, inner) {
                 Ok(Layer::Packet(inner)) => {
-                    return self.hand_on((now, depth.saturating_add(1)), &inner, take);
+                    return self.hand_on(now, depth.saturating_add(1), &inner, take);
                 }
                 Ok(Layer::Fragment(fragment)) => return self.handle_fragment(now, &fragment),
                 // It only looked like one.

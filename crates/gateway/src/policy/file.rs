@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::applications::{GROUPS, group};
 use super::error::PolicyError;
 use super::expression::Expression;
-use super::matcher::{Matcher, Way};
+use super::matcher::{Direction, Matcher};
 use super::quantities::{self, Networks, Ports, Sizes, apart};
 use super::reach::unreachable;
 use super::rule::{Action, Class, Failure, Rule};
@@ -74,7 +74,7 @@ struct RuleEntry {
     l4: Option<L4>,
     app: Option<OneOrMany>,
     confidence: Option<Confidence>,
-    direction: Option<Way>,
+    direction: Option<Direction>,
     client: Option<OneOrMany>,
     server: Option<OneOrMany>,
     network: Option<OneOrMany>,

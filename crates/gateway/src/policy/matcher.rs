@@ -12,7 +12,7 @@ use crate::packet::L4;
 /// Where a flow goes, seen from the networks that are inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum Direction {
     /// From inside to outside.
     Outbound,
     /// From outside to inside.
@@ -42,7 +42,7 @@ pub(super) struct Matcher {
     pub(super) l4: Option<L4>,
     pub(super) apps: Option<Words>,
     pub(super) confidence: Option<Confidence>,
-    pub(super) way: Option<Way>,
+    pub(super) way: Option<Direction>,
     pub(super) client: Option<Networks>,
     pub(super) server: Option<Networks>,
     pub(super) either: Option<Networks>,
@@ -60,7 +60,7 @@ pub(super) struct Matcher {
 
 impl Matcher {
     /// Whether the rule matches this flow, whose way is given.
-    pub(super) fn matches(&self, flow: &FlowFacts<'_>, way: Way) -> Match {
+    pub(super) fn matches(&self, flow: &FlowFacts<'_>, way: Direction) -> Match {
         if !self.early(flow, way) {
             return Match::No;
         }
@@ -119,7 +119,7 @@ impl Matcher {
     }
 
     /// Conditions that can be told from the first packet.
-    fn early(&self, flow: &FlowFacts<'_>, way: Way) -> bool {
+    fn early(&self, flow: &FlowFacts<'_>, way: Direction) -> bool {
         let (client, server) = (flow.client.ip(), flow.server.ip());
         self.l4.is_none_or(|l4| l4 == flow.l4)
             && self.way.is_none_or(|wanted| wanted == way)

@@ -30,8 +30,8 @@ pub use applications::GROUPS;
 pub use concern::Concern;
 pub use error::PolicyError;
 pub use facts::{File, FlowFacts, Found, Item};
+pub use matcher::Direction;
 use matcher::Match;
-pub use matcher::Way;
 use quantities::Networks;
 pub use quantities::apart;
 pub use rule::{Action, Class, Failure, Rule};
@@ -297,12 +297,12 @@ impl Policy {
 
     /// Where a flow from one address to another goes.
     #[must_use]
-    pub fn way(&self, client: IpAddr, server: IpAddr) -> Way {
+    pub fn way(&self, client: IpAddr, server: IpAddr) -> Direction {
         match (self.inside.contains(client), self.inside.contains(server)) {
-            (true, false) => Way::Outbound,
-            (false, true) => Way::Inbound,
-            (true, true) => Way::Internal,
-            (false, false) => Way::Transit,
+            (true, false) => Direction::Outbound,
+            (false, true) => Direction::Inbound,
+            (true, true) => Direction::Internal,
+            (false, false) => Direction::Transit,
         }
     }
 

@@ -18,8 +18,8 @@ use crate::SignatureSet;
 use crate::classify::Classifier;
 use crate::flow::TableBounds;
 use crate::linux::kernel::Kernel;
-use crate::linux::kernel::early::{Place, Placed};
-use crate::linux::priority::go_along;
+use crate::linux::kernel::attach::{AttachPoint, AttachedAt};
+use crate::linux::priority::reset_priority;
 use crate::linux::terminate::Terminator;
 use crate::policy::Policy;
 use crate::verdict::{Gateway, Mode, Settings};
@@ -91,7 +91,7 @@ pub struct ClaimedGateway {
     state: StateConfig,
     lock: StateLock,
     kernel: Option<Kernel>,
-    cache_at: Place,
+    cache_at: AttachPoint,
 }
 
 impl GatewayBuilder {
@@ -147,7 +147,7 @@ impl BorderedGateway {
             state,
             lock,
             kernel: None,
-            cache_at: Place::Auto,
+            cache_at: AttachPoint::Auto,
         })
     }
 }
@@ -155,7 +155,7 @@ impl BorderedGateway {
 impl ClaimedGateway {
     /// Uses this in-kernel path, with its connection cache at `cache_at`.
     #[must_use]
-    pub fn kernel(self, kernel: Option<Kernel>, cache_at: Place) -> Self {
+    pub fn kernel(self, kernel: Option<Kernel>, cache_at: AttachPoint) -> Self {
         Self {
             kernel,
             cache_at,
@@ -190,7 +190,7 @@ impl ClaimedGateway {
         };
         let (queues, cache) = starting.start(terminator, cache_at)?;
         // What answers for packets has been started, and goes first as this thread did.
-        go_along();
+        reset_priority();
         let scans = plan.scanners.are_there();
         let controller = Controller::new(ControllerParts {
             queues: queues.iter().map(QueueThread::orders).collect(),
@@ -229,8 +229,8 @@ impl Starting<'_> {
     fn start(
         &mut self,
         terminator: Option<Terminator>,
-        cache_at: Place,
-    ) -> Result<(Vec<QueueThread>, Vec<Placed>), ServiceError> {
+        cache_at: AttachPoint,
+    ) -> Result<(Vec<QueueThread>, Vec<AttachedAt>), ServiceError> {
         let (plan, installation) = (self.plan, self.installation);
         let border = &installation.rules.border;
         let attached = attach(
@@ -267,7 +267,7 @@ impl Starting<'_> {
         let (plan, installation) = (self.plan, self.installation);
         let mut queues = Vec::new();
         let mut knowledge = None;
-        for (number, numbers) in (0_u64..).zip(installation.numbers()) {
+        for (number, (new, followed)) in (0_u64..).zip(installation.numbers()) {
             let mut gateway = Gateway::new(
                 plan.classifier.classifier.clone(),
                 TableBounds {
@@ -295,7 +295,8 @@ impl Starting<'_> {
                 scans: plan.scanners.start()?,
             };
             queues.push(QueueThread::start(
-                numbers,
+                new,
+                followed,
                 &installation.rules,
                 work,
                 self.writer,

@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::audit::{AuditStore, Vault, VaultBounds};
-use crate::linux::files::Tell;
-use crate::linux::priority::go_along;
+use crate::audit::{AuditStore, FileStore, FileStoreBounds};
+use crate::linux::hash_worker::Tell;
+use crate::linux::priority::reset_priority;
 use crate::verdict::{DecidedFlow, Event};
 
 use super::error::ServiceError;
 use super::eve::Eve;
 use super::joined::Joined;
 use crate::limits::{
-    AUDIT_BACKLOG, AUDIT_BATCH, AUDIT_FILE, AUDIT_PAUSE, AUDIT_TIDY, VAULT_FOLDER,
+    AUDIT_BACKLOG, AUDIT_BATCH, AUDIT_FILE, AUDIT_PAUSE, AUDIT_TIDY, FILE_STORE_FOLDER,
 };
 
 /// The folder of state: where events and files go, and how much of them is kept.
@@ -103,7 +103,7 @@ pub(super) struct EventWriter {
     sender: SyncSender<Event>,
     written: Arc<Written>,
     thread: JoinHandle<()>,
-    vault: Vault,
+    store: FileStore,
 }
 
 /// Takes events for the writer, and counts those that it does not take.
@@ -141,14 +141,14 @@ impl EventWriter {
             }
             None => None,
         };
-        let vault_folder = state.folder.join(VAULT_FOLDER);
-        let bounds = VaultBounds {
+        let store_folder = state.folder.join(FILE_STORE_FOLDER);
+        let bounds = FileStoreBounds {
             file: state.kept_file,
             total: state.kept_files,
             keep: state.keep,
         };
-        let vault = Vault::open(&vault_folder, bounds).map_err(|error| {
-            ServiceError::failed(format_args!("{}: {error}", vault_folder.display()))
+        let store = FileStore::open(&store_folder, bounds).map_err(|error| {
+            ServiceError::failed(format_args!("{}: {error}", store_folder.display()))
         })?;
         let (sender, receiver) = sync_channel(AUDIT_BACKLOG);
         let written = Arc::new(Written::default());
@@ -158,14 +158,14 @@ impl EventWriter {
             joined: Joined::default(),
             eve,
             keep: state.keep,
-            vault: vault.clone(),
+            store: store.clone(),
             tidied: None,
             written: Arc::clone(&written),
         };
         let thread = std::thread::Builder::new()
             .name("audit".to_owned())
             .spawn(move || {
-                go_along();
+                reset_priority();
                 log.write(&receiver)
             })
             .map_err(|error| {
@@ -175,7 +175,7 @@ impl EventWriter {
             sender,
             written,
             thread,
-            vault,
+            store,
         })
     }
 
@@ -185,8 +185,8 @@ impl EventWriter {
     }
 
     /// The folder of files that are kept.
-    pub(super) fn vault(&self) -> Vault {
-        self.vault.clone()
+    pub(super) fn store(&self) -> FileStore {
+        self.store.clone()
     }
 
     /// Waits until all that was handed over is written down. Recorders must be gone.
@@ -221,7 +221,7 @@ struct EventLog {
     joined: Joined,
     eve: Option<Eve>,
     keep: Duration,
-    vault: Vault,
+    store: FileStore,
     tidied: Option<Duration>,
     written: Arc<Written>,
 }
@@ -314,7 +314,7 @@ impl EventLog {
             }
             Err(error) => tracing::warn!(%error, "old events stay"),
         }
-        if let Err(error) = self.vault.tidy(0) {
+        if let Err(error) = self.store.tidy(0) {
             tracing::warn!(%error, "old files stay");
         }
     }

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::SignatureSet;
 use crate::classify::Bounds;
 use crate::linux::border::Border;
-use crate::linux::kernel::early::{Place, Placed};
+use crate::linux::kernel::attach::{AttachPoint, AttachedAt};
 use crate::linux::kernel::features::unverified;
 use crate::linux::kernel::judge::Judge;
-use crate::linux::kernel::parts::{Part, Wanted, Without};
+use crate::linux::kernel::parts::{MissingPart, Part, Wanted};
 use crate::linux::kernel::{Kernel, KernelError};
 use crate::policy::{Failure, Policy};
 use crate::triage::Triage;
@@ -44,12 +44,12 @@ pub(super) fn attach(
     kernel: Option<&mut Kernel>,
     border: &Border,
     bpffs: &Path,
-    place: Place,
-) -> Result<Vec<Placed>, ServiceError> {
+    place: AttachPoint,
+) -> Result<Vec<AttachedAt>, ServiceError> {
     match kernel {
         Some(kernel) => {
             let attached = kernel.attach(border, bpffs, place);
-            for Without { part, why } in kernel.without() {
+            for MissingPart { part, why } in kernel.without() {
                 tracing::warn!(%part, %why, "user space does without this part of the in-kernel path");
             }
             attached.map_err(|refused| missing(&refused))

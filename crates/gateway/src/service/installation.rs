@@ -9,7 +9,7 @@ use crate::SignatureSet;
 use crate::linux::border::Border;
 use crate::linux::kernel::Kernel;
 use crate::linux::kernel::features::unverified;
-use crate::linux::kernel::parts::{Part, Wanted, Without};
+use crate::linux::kernel::parts::{MissingPart, Part, Wanted};
 use crate::linux::marks::Marks;
 use crate::linux::rules::{Programs, Rules, SetUp, Standing};
 use crate::linux::shaper;
@@ -73,7 +73,7 @@ impl Laid {
 
 /// Says what the packet filter did not take.
 fn warn(set_up: &SetUp) {
-    if !set_up.spared {
+    if !set_up.acks_bypassed {
         tracing::warn!(
             "the packet filter has no match `bpf` (xt_bpf): what only acknowledges a file is queued too, which costs throughput"
         );
@@ -169,12 +169,12 @@ impl Installation {
     }
 
     /// The parts of the in-kernel path that there are not, now that the rules are laid.
-    pub(super) fn without(&self, kernel: &Kernel) -> Vec<Without> {
+    pub(super) fn without(&self, kernel: &Kernel) -> Vec<MissingPart> {
         let mut without = kernel.without().to_vec();
         let mut lacks = |part, why: &str| {
             if without.iter().all(|known| known.part != part) {
                 let why = why.to_owned();
-                without.push(Without { part, why });
+                without.push(MissingPart { part, why });
             }
         };
         if let Some(why) = &*held(&self.unasked) {
@@ -300,18 +300,16 @@ impl Installation {
 
     /// How the redirection is listed, if there was any since the start.
     fn redirection(&self) -> String {
-        match held(&self.ended).is_empty() {
-            true => String::new(),
-            false => redirect::standing(),
+        if held(&self.ended).is_empty() {
+            String::new()
+        } else {
+            redirect::standing()
         }
     }
 
     /// The gateway ends: what it put in stays or goes.
     pub(super) fn end(&self, stays: bool) -> Result<(), ServiceError> {
-        match stays {
-            true => Ok(()),
-            false => self.take_down(),
-        }
+        if stays { Ok(()) } else { self.take_down() }
     }
 
     /// Puts in what the policy needs.

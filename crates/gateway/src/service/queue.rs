@@ -6,13 +6,13 @@ use std::thread::JoinHandle;
 use super::error::ServiceError;
 use super::event_writer::EventWriter;
 use crate::audit::Digester;
-use crate::linux::desk::ScanDesk;
-use crate::linux::files::FileDesk;
+use crate::linux::hash_worker::HashWorker;
 use crate::linux::inject::Injector;
 use crate::linux::kernel::{SharedKernel, Told as KernelTold};
-use crate::linux::lanes::Lanes;
 use crate::linux::live::{Live, Order, Told};
+use crate::linux::queue_pair::QueuePair;
 use crate::linux::rules::Rules;
+use crate::linux::scanner_pool::ScannerPool;
 use crate::linux::terminate::Terminator;
 use crate::verdict::Gateway;
 
@@ -22,7 +22,7 @@ pub(super) struct Work {
     /// The kernel decides, too; what it reports goes to one loop.
     pub(super) shared: Option<(SharedKernel, Option<KernelTold>)>,
     pub(super) terminator: Option<Terminator>,
-    pub(super) scans: ScanDesk,
+    pub(super) scans: ScannerPool,
 }
 
 /// One queue's loop in a thread of its own.
@@ -36,14 +36,15 @@ impl QueueThread {
     /// Starts the loop of a queue. `number` is the queue of new flows, `followed` that of flows
     /// whose contents are followed.
     pub(super) fn start(
-        (number, followed): (u16, u16),
+        number: u16,
+        followed: u16,
         rules: &Rules,
         work: Work,
         writer: &EventWriter,
     ) -> Result<QueueThread, ServiceError> {
-        let files = FileDesk::start(Digester::new(Some(writer.vault())), writer.tell())
+        let files = HashWorker::start(Digester::new(Some(writer.store())), writer.tell())
             .map_err(not_started)?;
-        let lanes = Lanes::open(number, followed, rules.fail_open).map_err(refused)?;
+        let queues = QueuePair::open(number, followed, rules.fail_open).map_err(refused)?;
         let injector = if rules.border.bridged {
             Injector::bridged(rules.border.all())
         } else {
@@ -51,11 +52,12 @@ impl QueueThread {
         };
         let injector = injector.map_err(refused)?;
         let mut live = Live::new(
-            lanes,
+            queues,
             work.gateway,
             injector,
             rules.marks,
-            (work.scans, files),
+            work.scans,
+            files,
         );
         if let Some((shared, told)) = work.shared {
             live.share_kernel(shared, told);

@@ -11,19 +11,19 @@ use super::event_writer::EventWriter;
 use super::installation::Installation;
 use super::queue::{QueueThread, end_all};
 use super::state_lock::StateLock;
-use crate::linux::kernel::early::Placed;
-use crate::linux::kernel::parts::Without;
+use crate::linux::kernel::attach::AttachedAt;
+use crate::linux::kernel::parts::MissingPart;
 use crate::linux::kernel::{Kernel, remove, unhook};
-use crate::linux::priority::go_along;
+use crate::linux::priority::reset_priority;
 use crate::linux::rules::Rules;
 use crate::linux::shaper;
 use crate::linux::terminate::redirect;
 
 /// A gateway at work. It ends with [`end`](Self::end), or when it is dropped.
 ///
-/// Its parts end in the order in which they stand here: first nobody changes the policy any more,
-/// then no more packets are asked about, then the queues end, then what they reported is written
-/// down, and last the folder of state can be had again.
+/// Its parts end in the order in which they stand here. First the policy changes no more, then no
+/// more packets are asked about, and then the queues end. What they reported is written down, and
+/// last the folder of state can be had again.
 #[derive(Debug)]
 pub struct RunningGateway {
     pub(super) controller: Arc<Controller>,
@@ -32,7 +32,7 @@ pub struct RunningGateway {
     pub(super) installation: Installation,
     pub(super) queues: Vec<QueueThread>,
     pub(super) writer: Option<EventWriter>,
-    pub(super) cache: Vec<Placed>,
+    pub(super) cache: Vec<AttachedAt>,
     pub(super) ended: bool,
     pub(super) _lock: StateLock,
 }
@@ -48,7 +48,7 @@ impl RunningGateway {
         let thread = std::thread::Builder::new()
             .name("housekeeping".to_owned())
             .spawn(move || {
-                go_along();
+                reset_priority();
                 controller.keep_house(rules_look);
             })
             .map_err(|error| {
@@ -66,14 +66,14 @@ impl RunningGateway {
 
     /// The parts of the in-kernel path that this machine cannot do; `None` without the path.
     #[must_use]
-    pub fn without(&self) -> Option<Vec<Without>> {
+    pub fn without(&self) -> Option<Vec<MissingPart>> {
         let kernel = self.kernel.as_ref()?;
         Some(self.installation.without(kernel))
     }
 
     /// Where the kernel's connection cache is, in front of the packet filter.
     #[must_use]
-    pub fn cache(&self) -> &[Placed] {
+    pub fn cache(&self) -> &[AttachedAt] {
         &self.cache
     }
 

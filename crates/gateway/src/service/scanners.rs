@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::error::ServiceError;
-use crate::linux::desk::ScanDesk;
+use crate::linux::scanner_pool::ScannerPool;
 use crate::scan::{Chain, Clamd, Scanner, Start, Takes, YaraRules};
 
 /// Which scanners there are.
@@ -49,14 +49,14 @@ impl Scanners {
     }
 
     /// The threads of one queue: each has a connection of its own to clamd for each file.
-    pub(super) fn start(&self) -> Result<ScanDesk, ServiceError> {
+    pub(super) fn start(&self) -> Result<ScannerPool, ServiceError> {
         let threads = if self.are_there() { self.threads } else { 0 };
         let starts = (0..threads).map(|_| {
             let scanners = self.clone();
             let start: Start = Box::new(move || scanners.chain());
             start
         });
-        ScanDesk::start(starts.collect()).map_err(|error| {
+        ScannerPool::start(starts.collect()).map_err(|error| {
             ServiceError::failed(format_args!("the scanners did not start: {error}"))
         })
     }

@@ -34,7 +34,7 @@ use crate::reader::{index, length32};
 
 /// What the kernel does with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum TriageVerdict {
     /// It goes on; user space does not see it.
     Pass,
     /// User space is asked.
@@ -151,7 +151,7 @@ impl FlowModel {
     }
 
     /// Decides on the next packet of the flow, in the order in which they come by.
-    pub fn handle_packet(&mut self, triage: &Triage, packet: &Seen<'_>) -> Fate {
+    pub fn handle_packet(&mut self, triage: &Triage, packet: &Seen<'_>) -> TriageVerdict {
         let asked = self.is_asked(triage, packet);
         match packet.tcp {
             Some(tcp) if !self.open => {
@@ -163,16 +163,16 @@ impl FlowModel {
             None => self.wake(packet.at),
         }
         match self.stage {
-            Stage::Asked => return Fate::Ask,
-            Stage::Done => return Fate::Pass,
+            Stage::Asked => return TriageVerdict::Ask,
+            Stage::Done => return TriageVerdict::Pass,
             Stage::Open => {}
         }
         let fate = if asked {
-            Fate::Ask
+            TriageVerdict::Ask
         } else {
             self.decide(triage, packet)
         };
-        if fate == Fate::Ask {
+        if fate == TriageVerdict::Ask {
             self.stage = Stage::Asked;
         }
         fate
@@ -189,36 +189,45 @@ impl FlowModel {
         !packet.intact || packet.ends.iter().any(|end| triage.asks_about(l4, *end))
     }
 
-    fn decide(&mut self, triage: &Triage, packet: &Seen<'_>) -> Fate {
+    fn decide(&mut self, triage: &Triage, packet: &Seen<'_>) -> TriageVerdict {
         match packet.tcp {
-            Some(tcp) if tcp.syn && packet.length > 0 => Fate::Ask,
-            Some(tcp) if tcp.syn => Fate::Pass,
-            _ if packet.length == 0 => Fate::Pass,
+            Some(tcp) if tcp.syn && packet.length > 0 => TriageVerdict::Ask,
+            Some(tcp) if tcp.syn => TriageVerdict::Pass,
+            _ if packet.length == 0 => TriageVerdict::Pass,
             _ => self.take_in(triage, packet),
         }
     }
 
     /// A packet of a connection that has not begun; `None` if it begins with this one.
-    fn handle_call(&mut self, packet: &Seen<'_>, tcp: Segment, asked: bool) -> Option<Fate> {
+    fn handle_call(
+        &mut self,
+        packet: &Seen<'_>,
+        tcp: Segment,
+        asked: bool,
+    ) -> Option<TriageVerdict> {
         if asked || packet.length > 0 {
-            return Some(Fate::Ask);
+            return Some(TriageVerdict::Ask);
         }
         if !tcp.syn {
             // A call that is turned down is over.
             let over = tcp.rst && self.called.is_some();
-            return Some(if over { Fate::Pass } else { Fate::Ask });
+            return Some(if over {
+                TriageVerdict::Pass
+            } else {
+                TriageVerdict::Ask
+            });
         }
         let from = packet.from & 1;
         let Some(acknowledged) = tcp.acknowledged else {
             self.called = Some((from, tcp.sequence));
-            return Some(Fate::Pass);
+            return Some(TriageVerdict::Pass);
         };
         match self.called {
             Some((caller, number)) if caller != from && acknowledged == number.wrapping_add(1) => {
                 self.begin(caller, number, tcp.sequence);
                 None
             }
-            _ => Some(Fate::Ask),
+            _ => Some(TriageVerdict::Ask),
         }
     }
 
@@ -276,10 +285,10 @@ impl FlowModel {
         self.seen = at;
     }
 
-    fn take_in(&mut self, triage: &Triage, packet: &Seen<'_>) -> Fate {
+    fn take_in(&mut self, triage: &Triage, packet: &Seen<'_>) -> TriageVerdict {
         let (begun, most) = (self.has_data(), self.most(triage));
         let Some(side) = self.sides.get_mut(packet.from & 1) else {
-            return Fate::Ask;
+            return TriageVerdict::Ask;
         };
         // The classifier looks at no more of this direction; what the other one says may still
         // tell.
@@ -293,12 +302,12 @@ impl FlowModel {
                 side.count_joined(packet.length);
                 self.end_if_exhausted(L4::Tcp, triage.packets());
             }
-            return Fate::Pass;
+            return TriageVerdict::Pass;
         }
         let mut begin = Begin::Datagram;
         if let Some(tcp) = packet.tcp {
             if side.next != tcp.sequence {
-                return Fate::Ask;
+                return TriageVerdict::Ask;
             }
             let late = side.count >= triage.packets();
             begin = if side.has_data() && !late {
@@ -309,7 +318,7 @@ impl FlowModel {
         }
         let judgement = triage.judge(begin, packet.payload, packet.length);
         if judgement.ask || (!begun && !judgement.known && triage.needs_unknown()) {
-            return Fate::Ask;
+            return TriageVerdict::Ask;
         }
         if !begun {
             self.known = judgement.known;
@@ -323,7 +332,7 @@ impl FlowModel {
         }
         let l4 = packet.tcp.map_or(L4::Udp, |_| L4::Tcp);
         self.end_if_exhausted(l4, triage.packets());
-        Fate::Pass
+        TriageVerdict::Pass
     }
 
     fn has_data(&self) -> bool {
@@ -332,9 +341,10 @@ impl FlowModel {
 
     /// As `Inspection::is_over`: data packets of one direction that are looked at.
     fn most(&self, triage: &Triage) -> u8 {
-        match self.known {
-            true => triage.packets(),
-            false => triage.packets().saturating_mul(ONE_SIDED),
+        if self.known {
+            triage.packets()
+        } else {
+            triage.packets().saturating_mul(ONE_SIDED)
         }
     }
 
@@ -343,9 +353,10 @@ impl FlowModel {
         let long = packets.saturating_mul(ONE_SIDED);
         let had_turns = self.sides.iter().all(|side| side.count >= packets);
         let went_on = self.sides.iter().any(|side| side.count >= long);
-        let over = match had_turns {
-            true => went_on || self.known,
-            false => went_on && l4 == L4::Tcp,
+        let over = if had_turns {
+            went_on || self.known
+        } else {
+            went_on && l4 == L4::Tcp
         };
         if over {
             self.stage = Stage::Done;
@@ -357,7 +368,7 @@ impl FlowModel {
 mod tests {
     use std::time::Duration;
 
-    use super::{Fate, FlowModel, Seen, Segment, Stage};
+    use super::{FlowModel, Seen, Segment, Stage, TriageVerdict};
     use crate::classify::SignatureSet;
     use crate::policy::Policy;
     use crate::triage::Triage;
@@ -375,9 +386,12 @@ mod tests {
         let triage = Triage::new(&SignatureSet::built_in(), &policy).unwrap();
         assert!(!triage.asks_everything());
         for (ends, fate) in [
-            (["10.0.0.1:50000", "192.0.2.1:80"], Fate::Ask),
-            (["192.0.2.1:80", "[::ffff:10.0.0.3]:50000"], Fate::Ask),
-            (["10.0.0.4:50000", "192.0.2.1:80"], Fate::Pass),
+            (["10.0.0.1:50000", "192.0.2.1:80"], TriageVerdict::Ask),
+            (
+                ["192.0.2.1:80", "[::ffff:10.0.0.3]:50000"],
+                TriageVerdict::Ask,
+            ),
+            (["10.0.0.4:50000", "192.0.2.1:80"], TriageVerdict::Pass),
         ] {
             let seen = Seen {
                 at: Duration::ZERO,
@@ -412,7 +426,7 @@ mod tests {
     }
     use Syn::{Answers, Calls, No, Refuses};
 
-    fn fates(packets: &[Sent<'_>]) -> (Vec<Fate>, Stage) {
+    fn fates(packets: &[Sent<'_>]) -> (Vec<TriageVerdict>, Stage) {
         let (triage, mut model) = (triage(), FlowModel::default());
         let fates = packets.iter().map(|&(from, sequence, syn, payload)| {
             let acknowledged = match syn {
@@ -444,7 +458,7 @@ mod tests {
     const OPEN: [Sent<'static>; 2] = [(0, FIRST, Calls, b""), (1, 9, Answers(FIRST), b"")];
 
     #[track_caller]
-    fn last(packets: &[Sent<'_>], expected: Fate) {
+    fn last(packets: &[Sent<'_>], expected: TriageVerdict) {
         let all = [&OPEN, packets].concat();
         assert_eq!(fates(&all).0.last(), Some(&expected), "{packets:?}");
     }
@@ -452,53 +466,65 @@ mod tests {
     #[test]
     fn what_is_in_order_passes_across_the_wrap_of_the_sequence() {
         let first: Sent<'_> = (0, u32::MAX - 1, No, b"\x99one");
-        last(&[first], Fate::Pass);
+        last(&[first], TriageVerdict::Pass);
         last(
             &[first, (0, 2, No, b"\x99two"), (1, 10, No, b"\x99")],
-            Fate::Pass,
+            TriageVerdict::Pass,
         );
-        last(&[first, (0, 1, No, b"ex")], Fate::Ask);
-        last(&[first, (0, 3, No, b"x")], Fate::Ask);
-        last(&[(0, u32::MAX, No, b"x")], Fate::Ask);
+        last(&[first, (0, 1, No, b"ex")], TriageVerdict::Ask);
+        last(&[first, (0, 3, No, b"x")], TriageVerdict::Ask);
+        last(&[(0, u32::MAX, No, b"x")], TriageVerdict::Ask);
     }
 
     /// The first copy may have died on its way behind the gateway, and said anything.
     #[test]
     fn a_repetition_is_for_whoever_can_compare_it() {
         let decoy: Sent<'_> = (0, u32::MAX - 1, No, &[0x99; 24]);
-        last(&[decoy, decoy], Fate::Ask);
+        last(&[decoy, decoy], TriageVerdict::Ask);
         last(
             &[decoy, (0, u32::MAX - 1, No, b"GNUTELLA CONNECT/0.6\r\n")],
-            Fate::Ask,
+            TriageVerdict::Ask,
         );
-        last(&[decoy, (0, 5, No, b"\x99")], Fate::Ask);
+        last(&[decoy, (0, 5, No, b"\x99")], TriageVerdict::Ask);
     }
 
     #[test]
     fn what_did_not_begin_here_is_asked_about() {
-        assert_eq!(fates(&[(0, 5, No, b"")]).0, [Fate::Ask]);
-        assert_eq!(fates(&[(1, 9, Answers(FIRST), b"")]).0, [Fate::Ask]);
-        assert_eq!(fates(&[OPEN[0], (1, 9, Answers(5), b"")]).0[1], Fate::Ask);
+        assert_eq!(fates(&[(0, 5, No, b"")]).0, [TriageVerdict::Ask]);
+        assert_eq!(
+            fates(&[(1, 9, Answers(FIRST), b"")]).0,
+            [TriageVerdict::Ask]
+        );
+        assert_eq!(
+            fates(&[OPEN[0], (1, 9, Answers(5), b"")]).0[1],
+            TriageVerdict::Ask
+        );
         assert_eq!(
             fates(&[OPEN[0], (0, 9, Answers(FIRST), b"")]).0[1],
-            Fate::Ask
+            TriageVerdict::Ask
         );
         // A call that is turned down is none of user space's business; a reset of something else
         // may be.
         let refused: Sent<'_> = (1, 0, Refuses, b"");
-        assert_eq!(fates(&[OPEN[0], refused]).0[1], Fate::Pass);
-        assert_eq!(fates(&[refused]).0[0], Fate::Ask);
+        assert_eq!(fates(&[OPEN[0], refused]).0[1], TriageVerdict::Pass);
+        assert_eq!(fates(&[refused]).0[0], TriageVerdict::Ask);
         // Data that wait for no answer.
         let hasty = [OPEN[0], (0, FIRST + 1, No, b"\x99".as_slice())];
-        assert_eq!(fates(&hasty).0, [Fate::Pass, Fate::Ask]);
+        assert_eq!(fates(&hasty).0, [TriageVerdict::Pass, TriageVerdict::Ask]);
         // The last call counts, and leaves nothing of the one before.
         let anew = [OPEN[0], (0, 70, Calls, b""), (1, 9, Answers(70), b"")];
         let [old, new] = [FIRST, 70].map(|call| (0, call + 1, No, b"\x99".as_slice()));
-        assert_eq!(fates(&[anew.as_slice(), &[new]].concat()).0[3], Fate::Pass);
-        assert_eq!(fates(&[anew.as_slice(), &[old]].concat()).0[3], Fate::Ask);
-        assert_eq!(fates(&[OPEN[0], (1, 5, No, b"x")]).0[1], Fate::Ask);
-        assert_eq!(fates(&[(0, 5, Calls, b"x")]).0, [Fate::Ask]);
-        last(&[OPEN[0]], Fate::Pass);
+        assert_eq!(
+            fates(&[anew.as_slice(), &[new]].concat()).0[3],
+            TriageVerdict::Pass
+        );
+        assert_eq!(
+            fates(&[anew.as_slice(), &[old]].concat()).0[3],
+            TriageVerdict::Ask
+        );
+        assert_eq!(fates(&[OPEN[0], (1, 5, No, b"x")]).0[1], TriageVerdict::Ask);
+        assert_eq!(fates(&[(0, 5, Calls, b"x")]).0, [TriageVerdict::Ask]);
+        last(&[OPEN[0]], TriageVerdict::Pass);
     }
 
     #[test]
@@ -506,16 +532,28 @@ mod tests {
         let hole: Sent<'_> = (0, 5_000, No, b"x");
         let again: [Sent<'_>; 2] = [(0, 77, Calls, b""), (1, 500, Answers(77), b"")];
         let data: Sent<'_> = (0, 78, No, b"\x99");
-        last(&[hole], Fate::Ask);
-        last(&[&[hole], again.as_slice()].concat(), Fate::Pass);
-        last(&[&[hole], again.as_slice(), &[data]].concat(), Fate::Pass);
-        last(&[again[0], again[1], (1, 501, No, b"\x99")], Fate::Pass);
+        last(&[hole], TriageVerdict::Ask);
+        last(&[&[hole], again.as_slice()].concat(), TriageVerdict::Pass);
+        last(
+            &[&[hole], again.as_slice(), &[data]].concat(),
+            TriageVerdict::Pass,
+        );
+        last(
+            &[again[0], again[1], (1, 501, No, b"\x99")],
+            TriageVerdict::Pass,
+        );
         // With the number of before, too, once something was said.
         let same: [Sent<'_>; 2] = [(0, FIRST, Calls, b""), (1, 500, Answers(FIRST), b"")];
-        last(&[hole, same[0]], Fate::Ask);
-        last(&[hole, same[0], same[1], (1, 501, No, b"\x99")], Fate::Pass);
+        last(&[hole, same[0]], TriageVerdict::Ask);
+        last(
+            &[hole, same[0], same[1], (1, 501, No, b"\x99")],
+            TriageVerdict::Pass,
+        );
         // The opening may come twice.
-        last(&[OPEN[0], OPEN[1], (0, FIRST + 1, No, b"\x99")], Fate::Pass);
+        last(
+            &[OPEN[0], OPEN[1], (0, FIRST + 1, No, b"\x99")],
+            TriageVerdict::Pass,
+        );
     }
 
     #[test]
@@ -525,22 +563,28 @@ mod tests {
         let half: Sent<'_> = (0, FIRST + 1, No, b"GNU");
         let made_up: Sent<'_> = (0, 0, Calls, b"");
         let rest: Sent<'_> = (0, 1, No, b"TELLA CONNECT/0.6\r\n");
-        last(&[half], Fate::Ask);
-        last(&[half, made_up], Fate::Ask);
-        last(&[half, made_up, rest], Fate::Ask);
+        last(&[half], TriageVerdict::Ask);
+        last(&[half, made_up], TriageVerdict::Ask);
+        last(&[half, made_up, rest], TriageVerdict::Ask);
         // Its answer has to be of the other side, and to that number.
-        last(&[half, made_up, (0, 500, Answers(0), b""), rest], Fate::Ask);
+        last(
+            &[half, made_up, (0, 500, Answers(0), b""), rest],
+            TriageVerdict::Ask,
+        );
         last(
             &[half, made_up, (1, 500, Answers(FIRST), b""), rest],
-            Fate::Ask,
+            TriageVerdict::Ask,
         );
         // Who is in the middle of something goes on with it.
         let data: [Sent<'_>; 2] = [(0, FIRST + 1, No, b"\x99"), (0, FIRST + 2, No, b"\x99")];
-        last(&[data[0], (0, 77, Calls, b"")], Fate::Pass);
-        last(&[data[0], (0, 77, Calls, b""), data[1]], Fate::Pass);
+        last(&[data[0], (0, 77, Calls, b"")], TriageVerdict::Pass);
+        last(
+            &[data[0], (0, 77, Calls, b""), data[1]],
+            TriageVerdict::Pass,
+        );
         last(
             &[data[0], (0, 77, Calls, b""), (0, 78, No, b"\x99")],
-            Fate::Ask,
+            TriageVerdict::Ask,
         );
     }
 
@@ -563,10 +607,10 @@ mod tests {
         for at in 0..64 {
             say(at, b"\x99");
         }
-        assert_eq!(say(300, b"\x99"), (Fate::Pass, Stage::Done));
-        assert_eq!(say(660, gnutella), (Fate::Pass, Stage::Done));
-        assert_eq!(say(1_021, b"\x99"), (Fate::Pass, Stage::Open));
-        assert_eq!(say(1_022, gnutella), (Fate::Ask, Stage::Asked));
+        assert_eq!(say(300, b"\x99"), (TriageVerdict::Pass, Stage::Done));
+        assert_eq!(say(660, gnutella), (TriageVerdict::Pass, Stage::Done));
+        assert_eq!(say(1_021, b"\x99"), (TriageVerdict::Pass, Stage::Open));
+        assert_eq!(say(1_022, gnutella), (TriageVerdict::Ask, Stage::Asked));
     }
 
     #[test]
@@ -578,15 +622,15 @@ mod tests {
             packets.push((1, 10 + number * 1_448, No, &bulk));
         }
         let (fates, stage) = fates(&packets);
-        assert!(fates.iter().all(|&fate| fate == Fate::Pass) && stage == Stage::Done);
+        assert!(fates.iter().all(|&fate| fate == TriageVerdict::Pass) && stage == Stage::Done);
         let gnutella: Sent<'_> = (0, 7, No, b"GNUTELLA CONNECT/0.6\r\n");
         packets.push(gnutella);
-        assert_eq!(self::fates(&packets).0.last(), Some(&Fate::Pass));
+        assert_eq!(self::fates(&packets).0.last(), Some(&TriageVerdict::Pass));
         // A call, with whatever number, ends that.
         for number in [FIRST, 77] {
             packets.pop();
             packets.extend([(0, number, Calls, b"".as_slice()), gnutella]);
-            assert_eq!(self::fates(&packets).0.last(), Some(&Fate::Ask));
+            assert_eq!(self::fates(&packets).0.last(), Some(&TriageVerdict::Ask));
         }
     }
 }

@@ -50,7 +50,7 @@ use std::ops::RangeInclusive;
 use automaton::Automaton;
 pub(crate) use expression::Expression;
 pub use flags::{ASK, DEAD, KNOWN, OPEN};
-pub use flow::{Fate, FlowModel, Seen, Segment, Stage};
+pub use flow::{FlowModel, Seen, Segment, Stage, TriageVerdict};
 use ipnet::IpNet;
 use touched::Touched;
 

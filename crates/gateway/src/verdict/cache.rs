@@ -18,7 +18,7 @@ use crate::packet::L4;
 ///
 /// In order, those to one server stand beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Call {
+pub struct Caller {
     /// Who is called.
     pub server: SocketAddr,
     /// The transport.
@@ -29,9 +29,9 @@ pub struct Call {
 
 /// Calls that are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockedCall {
+pub struct BlockedConnections {
     /// Like this one.
-    pub call: Call,
+    pub call: Caller,
     /// Until this time since the Unix epoch.
     pub until: Duration,
     /// What was blocked is announced by others: another announcement makes it another one.
@@ -42,12 +42,12 @@ pub struct BlockedCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached {
     /// These are refused.
-    Until(BlockedCall),
+    Until(BlockedConnections),
     /// They are not any more: what was refused of them and not told is to be told now.
-    Gone(Call),
+    Gone(Caller),
     /// The same of those that an earlier run has told of; what a queue of this one has told of
     /// since stays.
-    Left(Call),
+    Left(Caller),
     /// A connection to this server was announced: of the calls there none is refused any more that
     /// others had announced, whoever has told of it.
     Announced(L4, SocketAddr),
@@ -55,9 +55,9 @@ pub enum Cached {
 
 /// Calls that the kernel has refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RefusedCalls {
+pub struct RefusedConnections {
     /// Who called whom.
-    pub call: Call,
+    pub call: Caller,
     /// The port of the latest.
     pub client_port: u16,
     /// When that was, since the Unix epoch.
@@ -66,7 +66,7 @@ pub struct RefusedCalls {
     pub attempts: u64,
 }
 
-impl Call {
+impl Caller {
     fn of(ends: &Ends) -> Self {
         Self {
             l4: ends.l4,
@@ -104,8 +104,8 @@ pub(super) struct Refusals {
 /// run has blocked it.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionCache {
-    entries: BTreeMap<Call, Entry>,
-    order: VecDeque<(Duration, Call)>,
+    entries: BTreeMap<Caller, Entry>,
+    order: VecDeque<(Duration, Caller)>,
     /// Refusals of those that were forgotten.
     rest: Vec<Refusals>,
     /// What the kernel is to be told, where it has a cache of its own.
@@ -135,8 +135,8 @@ impl ConnectionCache {
     }
 
     /// Takes in what the kernel has refused; `serial` numbers the latest attempt as a flow.
-    pub(super) fn take_in(&mut self, refused: &RefusedCalls, serial: u64) {
-        let Call { l4, client, server } = refused.call;
+    pub(super) fn take_in(&mut self, refused: &RefusedConnections, serial: u64) {
+        let Caller { l4, client, server } = refused.call;
         self.rest.push(Refusals {
             latest: Ends {
                 l4,
@@ -152,8 +152,8 @@ impl ConnectionCache {
     /// Refuses calls like this one until then. `announced`: it was one that others announce, and of
     /// announcements there had been so many by then; a later one [forgives](Self::forgive) it.
     pub(super) fn block(&mut self, ends: &Ends, until: Duration, announced: Option<u64>) {
-        let call = Call::of(ends);
-        self.tell_kernel(Cached::Until(BlockedCall {
+        let call = Caller::of(ends);
+        self.tell_kernel(Cached::Until(BlockedConnections {
             call,
             until,
             announced: announced.is_some(),
@@ -164,25 +164,25 @@ impl ConnectionCache {
                 entry.announced = announced;
                 entry.left = false;
             }
-            None => self.enter(call, until, (announced, false)),
+            None => self.enter(call, until, announced, false),
         }
     }
 
     /// Those that an earlier run has told the kernel, which refuses them: as if this one had
     /// blocked them, so that they end by an announcement, with their time, or all together.
     /// `latest`: until when this one would refuse what it blocked now.
-    pub(super) fn take_up(&mut self, mut left: Vec<BlockedCall>, latest: Duration) {
+    pub(super) fn take_up(&mut self, mut left: Vec<BlockedConnections>, latest: Duration) {
         left.sort_by_key(|blocked| blocked.until);
         for blocked in left {
             // What this run has blocked is newer.
             if !self.entries.contains_key(&blocked.call) {
                 let announced = blocked.announced.then_some(0);
-                self.enter(blocked.call, blocked.until.min(latest), (announced, true));
+                self.enter(blocked.call, blocked.until.min(latest), announced, true);
             }
         }
     }
 
-    fn enter(&mut self, call: Call, until: Duration, (announced, left): (Option<u64>, bool)) {
+    fn enter(&mut self, call: Caller, until: Duration, announced: Option<u64>, left: bool) {
         let entry = Entry {
             until,
             announced,
@@ -201,7 +201,7 @@ impl ConnectionCache {
     /// were blocked there, whose port has been given anew. Anybody may announce anything:
     /// whatever else was blocked there stays so.
     pub(super) fn forgive(&mut self, l4: L4, server: SocketAddr) {
-        let first = Call {
+        let first = Caller {
             server,
             l4,
             client: Ipv4Addr::UNSPECIFIED.into(),
@@ -209,7 +209,7 @@ impl ConnectionCache {
         let from = self.entries.range(first..);
         let there = from.take_while(|(call, _)| (call.server, call.l4) == (server, l4));
         let announced = there.filter(|(_, entry)| entry.announced.is_some());
-        let calls: Vec<Call> = announced.map(|(call, _)| *call).collect();
+        let calls: Vec<Caller> = announced.map(|(call, _)| *call).collect();
         for call in calls {
             self.forget(call);
         }
@@ -224,7 +224,7 @@ impl ConnectionCache {
             return false;
         }
         self.expire(now);
-        let call = Call::of(ends);
+        let call = Caller::of(ends);
         let entry = self.entries.get_mut(&call);
         let Some(entry) = entry.filter(|entry| entry.until > now) else {
             return false;
@@ -276,7 +276,7 @@ impl ConnectionCache {
             .values_mut()
             .filter_map(|entry| entry.untold.take());
         self.rest.extend(untold);
-        let known: Vec<Call> = self.order.iter().map(|(_, call)| *call).collect();
+        let known: Vec<Caller> = self.order.iter().map(|(_, call)| *call).collect();
         for call in known {
             self.tell_kernel(self.end_of(call));
         }
@@ -295,14 +295,14 @@ impl ConnectionCache {
         }
     }
 
-    fn end_of(&self, call: Call) -> Cached {
+    fn end_of(&self, call: Caller) -> Cached {
         match self.entries.get(&call) {
             Some(entry) if entry.left => Cached::Left(call),
             _ => Cached::Gone(call),
         }
     }
 
-    fn forget(&mut self, call: Call) {
+    fn forget(&mut self, call: Caller) {
         self.tell_kernel(self.end_of(call));
         let entry = self.entries.remove(&call);
         self.rest.extend(entry.and_then(|entry| entry.untold));
@@ -319,7 +319,7 @@ mod tests {
     use std::net::{IpAddr, SocketAddr};
     use std::time::Duration;
 
-    use super::{BlockedCall, Cached, Call, ConnectionCache, Ends, RefusedCalls};
+    use super::{BlockedConnections, Cached, Caller, ConnectionCache, Ends, RefusedConnections};
     use crate::limits::{MAX_BLOCKED, REFUSALS_TOLD};
     use crate::packet::L4;
 
@@ -340,15 +340,15 @@ mod tests {
         ends(L4::Tcp, [10, 0, 0, last], ([192, 0, 2, 1], 6_881))
     }
 
-    fn blocked(ends: &Ends, until: Duration, announced: bool) -> BlockedCall {
-        BlockedCall {
-            call: Call::of(ends),
+    fn blocked(ends: &Ends, until: Duration, announced: bool) -> BlockedConnections {
+        BlockedConnections {
+            call: Caller::of(ends),
             until,
             announced,
         }
     }
 
-    fn gone(cache: &mut ConnectionCache) -> Vec<Call> {
+    fn gone(cache: &mut ConnectionCache) -> Vec<Caller> {
         let shared = std::iter::from_fn(|| cache.poll_shared());
         let calls = shared.map(|cached| match cached {
             Cached::Gone(call) => Some(call),
@@ -429,7 +429,7 @@ mod tests {
         cache.block(&tcp(1), s(60), None);
         assert_eq!(cache.poll_shared(), None);
         cache.share();
-        let call = Call::of(&tcp(2));
+        let call = Caller::of(&tcp(2));
         cache.block(&tcp(2), s(60), None);
         cache.block(&tcp(2), s(90), None);
         for until in [s(60), s(90)] {
@@ -437,9 +437,9 @@ mod tests {
             assert_eq!(cache.poll_shared(), Some(Cached::Until(blocked)));
         }
         cache.expire(s(89));
-        assert_eq!(cache.poll_shared(), Some(Cached::Gone(Call::of(&tcp(1)))));
+        assert_eq!(cache.poll_shared(), Some(Cached::Gone(Caller::of(&tcp(1)))));
         assert_eq!(cache.poll_shared(), None);
-        let refused = RefusedCalls {
+        let refused = RefusedConnections {
             call,
             client_port: 40_000,
             at: s(70),
@@ -464,7 +464,7 @@ mod tests {
             assert_eq!(cache.poll_shared(), None);
             cache
         };
-        let calls = |places: [u8; 2]| places.map(|last| Call::of(&tcp(last))).to_vec();
+        let calls = |places: [u8; 2]| places.map(|last| Caller::of(&tcp(last))).to_vec();
 
         let mut cache = cache_with();
         assert!(
@@ -480,7 +480,7 @@ mod tests {
         cache.expire(s(60));
         assert_eq!(gone(&mut cache), calls([1, 2]));
         cache.clear();
-        assert_eq!(gone(&mut cache), [Call::of(&tcp(3))]);
+        assert_eq!(gone(&mut cache), [Caller::of(&tcp(3))]);
         assert!(!cache.refuses(&tcp(3), s(61), 0));
 
         // What it has left goes with it, unless another queue has told of it since; what this one
@@ -490,7 +490,7 @@ mod tests {
         cache.poll_shared();
         cache.expire(s(90));
         let ends = std::iter::from_fn(|| cache.poll_shared()).collect::<Vec<_>>();
-        let [one, two, three] = [1, 2, 3].map(|last| Call::of(&tcp(last)));
+        let [one, two, three] = [1, 2, 3].map(|last| Caller::of(&tcp(last)));
         let expected = [Cached::Left(two), Cached::Left(three), Cached::Gone(one)];
         assert_eq!(ends, expected);
 
@@ -527,7 +527,7 @@ mod tests {
         // kernel hears of each.
         assert_eq!(told(&mut cache), [1, 1, 1, 1]);
         let told_kernel = std::iter::from_fn(|| cache.poll_shared()).collect::<Vec<_>>();
-        let gone = forgiven.map(|other| Cached::Gone(Call::of(&other)));
+        let gone = forgiven.map(|other| Cached::Gone(Caller::of(&other)));
         assert!(gone.iter().all(|gone| told_kernel.contains(gone)));
         assert_eq!(
             told_kernel[3..],

@@ -12,7 +12,7 @@ use super::env::Env;
 use super::expected::Announcements;
 use super::machine::{FlowContext, QueuedPacket};
 use super::state::{DecidedFlow, Stage, State};
-use super::trace::{Deed, Passing, Traces};
+use super::trace::{Passing, TraceStep, Traces};
 use super::{FlowId, Mode, ScanJob, Scanned, Settings, Verdict};
 use crate::classify::Classifier;
 use crate::flow::{Seniority, TableBounds};
@@ -110,7 +110,8 @@ impl FlowEngine {
                 &mut self.traces,
                 now,
                 &context.entry,
-                (packet, bytes),
+                packet,
+                bytes,
                 changes,
             );
         }
@@ -211,23 +212,24 @@ fn trace(
     traces: &mut Traces,
     now: Duration,
     entry: &FlowEntry<'_, State>,
-    (packet, bytes): (&Packet<'_>, &[u8]),
+    packet: &Packet<'_>,
+    bytes: &[u8],
     Changes { before, after }: Changes,
 ) {
     let flow = &*entry.flow;
-    let deed = Deed {
+    let step = TraceStep {
         named: flow.attachment.named_at == flow.packets,
         decided: after.decided && !before.decided,
         blocked: after.blocked && !before.blocked,
     };
-    if !before.decided || deed != Deed::default() {
+    if !before.decided || step != TraceStep::default() {
         let passing = Passing {
             number: flow.packets,
             time: now,
             direction: flow.direction(packet),
             bytes,
             payload: packet.payload,
-            deed,
+            step,
         };
         traces.note(flow.serial, &passing);
     }

@@ -47,6 +47,15 @@ impl Subject {
     }
 }
 
+/// A flow whose contents cannot be read, and what follows.
+pub(super) struct Unreadable<'a> {
+    pub(super) subject: &'a Subject,
+    pub(super) decided: &'a Decided,
+    pub(super) ruling: &'a Ruling,
+    pub(super) failure: Failure,
+    pub(super) reason: &'a str,
+}
+
 impl Env {
     /// Decisions are carried out.
     pub(super) fn enforces(&self) -> bool {
@@ -95,7 +104,8 @@ impl Env {
     /// What is written down of a decided flow, by this ruling.
     pub(super) fn event(
         &self,
-        (now, kind): (Duration, EventKind),
+        now: Duration,
+        kind: EventKind,
         subject: &Subject,
         decided: &Decided,
         ruling: &Ruling,
@@ -111,14 +121,20 @@ impl Env {
     /// The event of a decided flow whose contents cannot be read, which `failure` blocks or not.
     pub(super) fn unreadable(
         &self,
-        (now, kind): (Duration, EventKind),
-        (subject, decided): (&Subject, &Decided),
-        (ruling, failure): (&Ruling, Failure),
-        reason: &str,
+        now: Duration,
+        kind: EventKind,
+        unreadable: &Unreadable<'_>,
     ) -> Event {
-        let mut event = self.event((now, kind), subject, decided, ruling);
+        let Unreadable {
+            subject,
+            decided,
+            ruling,
+            failure,
+            reason,
+        } = unreadable;
+        let mut event = self.event(now, kind, subject, decided, ruling);
         event.alert.evidence = format!("its contents cannot be read: {reason}");
-        if failure == Failure::Closed && self.enforces() {
+        if *failure == Failure::Closed && self.enforces() {
             event.alert.action = "blocked";
         }
         event

@@ -39,8 +39,9 @@ impl FlowContext<'_> {
             return;
         };
         let ruling = blocking(decided.plan.ruling);
-        let kind = (self.now, EventKind::FileInfo);
-        let mut event = self.env.event(kind, &subject, decided, &ruling);
+        let mut event = self
+            .env
+            .event(self.now, EventKind::FileInfo, &subject, decided, &ruling);
         event.alert.evidence = format!("the scanner found {name}");
         event.fileinfo = Some(FileInfo {
             filename: job.name.clone(),

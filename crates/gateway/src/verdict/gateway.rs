@@ -9,8 +9,8 @@ use super::event::Event;
 use super::expected::Announcements;
 use super::state::{DecidedFlow, LiveFlow};
 use super::{
-    BlockedCall, Cached, FilePart, Mode, Offload, PASSED, RefusedCalls, ScanJob, Scanned, Settings,
-    Verdict, Why,
+    BlockedConnections, Cached, FilePart, Mode, Offload, PASSED, RefusedConnections, ScanJob,
+    Scanned, Settings, Verdict, Why,
 };
 use crate::classify::{Classifier, Surroundings};
 use crate::flow::TableBounds;
@@ -135,7 +135,7 @@ impl Gateway {
 
     /// These are refused by the kernel, which an earlier run has told so: here they are known, too,
     /// from now on, and for no longer than what is blocked now.
-    pub fn take_up_blocked(&mut self, now: Duration, left: Vec<BlockedCall>) {
+    pub fn take_up_blocked(&mut self, now: Duration, left: Vec<BlockedConnections>) {
         let latest = now.saturating_add(self.engine.env.settings.blocked_for);
         self.engine.blocked.cache.take_up(left, latest);
     }
@@ -146,7 +146,7 @@ impl Gateway {
     }
 
     /// Calls that the kernel has refused.
-    pub fn handle_refused(&mut self, refused: &RefusedCalls) {
+    pub fn handle_refused(&mut self, refused: &RefusedConnections) {
         let serial = self.engine.tracker.number_unseen();
         self.engine.blocked.cache.take_in(refused, serial);
         self.engine.blocked.report(&mut self.engine.effects);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::content::{Answer, Content, ContentContext, Stop};
-use super::env::Subject;
+use super::env::{Subject, Unreadable};
 use super::event::{Ends, EventKind};
 use super::machine::{FlowContext, MIDWAY, QueuedPacket, Step, facts};
 use super::reset::{Broken, question};
@@ -141,10 +141,15 @@ impl FlowContext<'_> {
         };
         let (ruling, failure) = decided.policy.failure_of_plan(&decided.plan);
         let event = self.env.unreadable(
-            (self.now, EventKind::Alert),
-            (&subject, decided),
-            (&ruling, failure),
-            reason,
+            self.now,
+            EventKind::Alert,
+            &Unreadable {
+                subject: &subject,
+                decided,
+                ruling: &ruling,
+                failure,
+                reason,
+            },
         );
         self.effects.note(event);
         match failure {
@@ -172,10 +177,15 @@ impl FlowContext<'_> {
             found: Box::new(self.found()),
         };
         let event = self.env.unreadable(
-            (self.now, EventKind::Alert),
-            (&self.subject(), &decided),
-            (&ruling, Failure::Closed),
-            MIDWAY,
+            self.now,
+            EventKind::Alert,
+            &Unreadable {
+                subject: &self.subject(),
+                decided: &decided,
+                ruling: &ruling,
+                failure: Failure::Closed,
+                reason: MIDWAY,
+            },
         );
         self.effects.note(event);
         self.own().flow = FlowState::Decided(decided);

@@ -16,7 +16,7 @@ use super::reset::Broken;
 use super::state::{Decided, FlowState, Stage, State};
 use super::{FlowId, Offload, Settings, Verdict};
 use crate::classify::{Confidence, Inspection, UNKNOWN, Verdict as Classified};
-use crate::flow::Calling;
+use crate::flow::SynRole;
 use crate::inspect::{decoder, expected};
 use crate::limits::{KILL_PACKETS, MAX_STEPS, MAX_UNDECIDED_PACKETS, MIN_HEARD};
 use crate::packet::{L4, Packet};
@@ -77,7 +77,7 @@ impl FlowContext<'_> {
     /// What the flow's state makes of a packet.
     fn step(&mut self, packet: QueuedPacket<'_>) -> Step {
         let flow = &*self.entry.flow;
-        if flow.calling(packet.packet) != Calling::Own {
+        if flow.syn_role(packet.packet) != SynRole::Own {
             return Step::Done(self.other_connection(packet));
         }
         let unseen_beginning = flow.midway && flow.attachment.own.is_undecided();
@@ -336,8 +336,9 @@ impl FlowContext<'_> {
         }
         if ruling.audit || ruling.action == Action::Block {
             let subject = self.subject();
-            let kind = (self.now, EventKind::Alert);
-            let event = self.env.event(kind, &subject, &decided, &ruling);
+            let event = self
+                .env
+                .event(self.now, EventKind::Alert, &subject, &decided, &ruling);
             self.effects.note(event);
         }
         match (decoder.flatten(), kept) {

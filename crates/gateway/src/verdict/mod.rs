@@ -59,11 +59,11 @@ mod unanswered;
 
 use std::time::Duration;
 
-pub use cache::{BlockedCall, Cached, Call, RefusedCalls};
+pub use cache::{BlockedConnections, Cached, Caller, RefusedConnections};
 pub use event::{Event, EventKind, FileInfo, Text};
 pub use gateway::{Gateway, Knowledge};
 pub use state::{DecidedFlow, LiveFlow};
-pub use trace::{Deed, TracedPacket, Why};
+pub use trace::{TraceStep, TracedPacket, Why};
 
 use crate::flow::Direction;
 use crate::limits::{BLOCKED_FOR, SCAN_WINDOW};

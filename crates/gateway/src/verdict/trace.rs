@@ -22,7 +22,7 @@ const PACKET_COST: usize = 48;
 
 /// What a packet did to its flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deed {
+pub struct TraceStep {
     /// It said which application this is, or said it better than those before.
     pub named: bool,
     /// The policy decided upon it.
@@ -31,7 +31,7 @@ pub struct Deed {
     pub blocked: bool,
 }
 
-impl Deed {
+impl TraceStep {
     fn is_some(self) -> bool {
         self.named || self.decided || self.blocked
     }
@@ -52,7 +52,7 @@ pub struct TracedPacket {
     pub payload_at: usize,
     /// What it did.
     #[serde(flatten)]
-    pub deed: Deed,
+    pub step: TraceStep,
     /// The packet from its IP header on, or its beginning.
     #[serde(with = "base64")]
     pub data: Vec<u8>,
@@ -78,7 +78,7 @@ pub(super) struct Passing<'a> {
     pub(super) direction: Direction,
     pub(super) bytes: &'a [u8],
     pub(super) payload: &'a [u8],
-    pub(super) deed: Deed,
+    pub(super) step: TraceStep,
 }
 
 /// What is kept of all flows.
@@ -102,7 +102,7 @@ struct Kept {
     number: u64,
     time_us: u64,
     from_client: bool,
-    deed: Deed,
+    step: TraceStep,
     payload_at: u16,
     missing: u32,
     /// Where it ends in the trace's bytes.
@@ -126,7 +126,7 @@ impl Traces {
             self.held = self.held.saturating_add(TRACE_COST);
         }
         let trace = self.flows.entry(serial).or_default();
-        if trace.packets.len() >= MAX_TRACE_PACKETS && !packet.deed.is_some()
+        if trace.packets.len() >= MAX_TRACE_PACKETS && !packet.step.is_some()
             || trace.packets.len() >= MAX_TRACE_PACKETS.saturating_mul(2)
         {
             return;
@@ -136,19 +136,20 @@ impl Traces {
             .get(..TRACE_SNAP.min(packet.bytes.len()))
             .unwrap_or_default();
         trace.bytes.extend_from_slice(data);
-        let payload_at = match packet.payload.is_empty() {
-            true => data.len(),
+        let payload_at = if packet.payload.is_empty() {
+            data.len()
+        } else {
             // A payload that was put together from fragments lies elsewhere.
-            false => (packet.payload.as_ptr().addr())
+            (packet.payload.as_ptr().addr())
                 .checked_sub(packet.bytes.as_ptr().addr())
                 .filter(|&at| at <= data.len())
-                .unwrap_or(0),
+                .unwrap_or(0)
         };
         trace.packets.push(Kept {
             number: packet.number,
             time_us: u64::try_from(packet.time.as_micros()).unwrap_or(u64::MAX),
             from_client: packet.direction == Direction::FromClient,
-            deed: packet.deed,
+            step: packet.step,
             payload_at: u16::try_from(payload_at).unwrap_or(0),
             missing: u32::try_from(packet.bytes.len().saturating_sub(data.len()))
                 .unwrap_or(u32::MAX),
@@ -212,7 +213,7 @@ impl Traces {
                     from_client: kept.from_client,
                     missing: usize::try_from(kept.missing).unwrap_or(usize::MAX),
                     payload_at: usize::from(kept.payload_at),
-                    deed: kept.deed,
+                    step: kept.step,
                     data,
                 }
             })
@@ -247,18 +248,18 @@ mod base64 {
 mod tests {
     use std::time::Duration;
 
-    use super::{Deed, Passing, Traces};
+    use super::{Passing, TraceStep, Traces};
     use crate::flow::Direction;
     use crate::limits::{MAX_TRACE_PACKETS, MAX_TRACES, TRACE_SNAP};
 
-    fn packet(number: u64, bytes: &[u8], deed: Deed) -> Passing<'_> {
+    fn packet(number: u64, bytes: &[u8], step: TraceStep) -> Passing<'_> {
         Passing {
             number,
             time: Duration::from_millis(1),
             direction: Direction::FromServer,
             bytes,
             payload: bytes.get(40..).unwrap_or_default(),
-            deed,
+            step,
         }
     }
 
@@ -268,11 +269,11 @@ mod tests {
         let long = vec![7; TRACE_SNAP + 10];
         for number in 1..=100 {
             let named = number == 90;
-            let deed = Deed {
+            let step = TraceStep {
                 named,
-                ..Deed::default()
+                ..TraceStep::default()
             };
-            traces.note(5, &packet(number, &long, deed));
+            traces.note(5, &packet(number, &long, step));
         }
         let kept = traces.packets(5);
         let first = u64::try_from(MAX_TRACE_PACKETS).unwrap();
@@ -284,7 +285,7 @@ mod tests {
                 (TRACE_SNAP, 10, 40)
             );
         }
-        assert!(kept.last().unwrap().deed.named);
+        assert!(kept.last().unwrap().step.named);
         assert!(traces.packets(6).is_empty());
     }
 
@@ -294,7 +295,7 @@ mod tests {
         let bytes = [1; 200];
         for serial in 0..200_000 {
             for number in 1..=3 {
-                traces.note(serial, &packet(number, &bytes, Deed::default()));
+                traces.note(serial, &packet(number, &bytes, TraceStep::default()));
             }
         }
         assert!(traces.held <= MAX_TRACES && traces.held > MAX_TRACES / 2);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringway_gateway::audit::{Digester, Vault, VaultBounds};
+use ringway_gateway::audit::{Digester, FileStore, FileStoreBounds};
 
 use ringway_gateway::verdict::{Event, FileEnd, Gateway, Mode, Scanned};
 use ringway_gateway::{LinkType, Packets};
@@ -34,13 +34,13 @@ fn download(missing: usize) -> Packets {
     packets
 }
 
-fn vault(folder: &TempDir) -> Vault {
-    let bounds = VaultBounds {
+fn store(folder: &TempDir) -> FileStore {
+    let bounds = FileStoreBounds {
         file: 1 << 20,
         total: 1 << 21,
         keep: Duration::from_secs(60),
     };
-    Vault::open(folder.path(), bounds).unwrap()
+    FileStore::open(folder.path(), bounds).unwrap()
 }
 
 /// Takes the packets; answers the events about files, and how many parts there were and how large
@@ -73,7 +73,7 @@ fn sha256(bytes: &[u8]) -> String {
 fn a_file_is_kept_under_its_hash_where_its_rule_says_so() {
     for (policy, kept) in [(KEEP, true), (AUDIT, false)] {
         let folder = TempDir::new().unwrap();
-        let mut digester = Digester::new(Some(vault(&folder)));
+        let mut digester = Digester::new(Some(store(&folder)));
         let (events, parts, largest) = run(
             &mut governed(policy, enforcing()),
             &mut digester,
@@ -94,7 +94,7 @@ fn a_file_is_kept_under_its_hash_where_its_rule_says_so() {
 #[test]
 fn a_file_that_is_cut_off_leaves_nothing() {
     let folder = TempDir::new().unwrap();
-    let mut digester = Digester::new(Some(vault(&folder)));
+    let mut digester = Digester::new(Some(store(&folder)));
     let mut gateway = governed(KEEP, enforcing());
     let (events, parts, _) = run(&mut gateway, &mut digester, &download(10));
     assert!(events.is_empty() && parts > 0);
@@ -114,7 +114,7 @@ fn a_file_that_is_cut_off_leaves_nothing() {
 fn a_file_in_which_something_is_found_is_neither_kept_nor_written_down_as_whole() {
     for infected in [true, false] {
         let folder = TempDir::new().unwrap();
-        let mut digester = Digester::new(Some(vault(&folder)));
+        let mut digester = Digester::new(Some(store(&folder)));
         let mut gateway = governed(SCAN, enforcing());
         let (mut whole, mut scans) = (Vec::new(), Vec::new());
         for (token, (now, bytes)) in (0..).zip(download(0).iter()) {

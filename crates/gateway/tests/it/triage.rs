@@ -21,7 +21,7 @@ use ringway_gateway::packet::{
 };
 use ringway_gateway::policy::{GROUPS, Policy};
 use ringway_gateway::samples;
-use ringway_gateway::triage::{Fate, FlowModel, Seen, Segment, Triage};
+use ringway_gateway::triage::{FlowModel, Seen, Segment, Triage, TriageVerdict};
 use ringway_gateway::{
     CaptureReader, Classifier, L4, LinkType, Packets, SignatureSet, built_in_classifier,
 };
@@ -250,7 +250,7 @@ fn asked_at(triage: &Triage, flow: &Watched) -> Option<usize> {
             length: u32::try_from(step.payload.len()).unwrap(),
             intact: step.intact,
         };
-        model.handle_packet(triage, &seen) == Fate::Ask
+        model.handle_packet(triage, &seen) == TriageVerdict::Ask
     })
 }
 

@@ -37,8 +37,8 @@ fn run(gateway: &mut Gateway, packets: &Packets) {
 
 /// Numbers of the packets that named, decided and blocked the flow.
 fn deeds(why: &Why) -> [Vec<u64>; 3] {
-    let those = |did: fn(&ringway_gateway::verdict::Deed) -> bool| {
-        let packets = why.trace.iter().filter(|packet| did(&packet.deed));
+    let those = |did: fn(&ringway_gateway::verdict::TraceStep) -> bool| {
+        let packets = why.trace.iter().filter(|packet| did(&packet.step));
         packets.map(|packet| packet.number).collect()
     };
     [

@@ -40,9 +40,10 @@ impl Authority {
         server: &DnsServer,
         key_file: &Path,
     ) -> Result<(), AuthorityError> {
-        match self.store.keep_server(&server.to_string(), key_file)? {
-            true => Ok(()),
-            false => Err(AuthorityError::TooManyServers),
+        if self.store.keep_server(&server.to_string(), key_file)? {
+            Ok(())
+        } else {
+            Err(AuthorityError::TooManyServers)
         }
     }
 

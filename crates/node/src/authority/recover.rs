@@ -70,10 +70,7 @@ impl Authority {
                 );
             }
         }
-        Ok(match news {
-            true => Brought::News,
-            false => Brought::Known,
-        })
+        Ok(if news { Brought::News } else { Brought::Known })
     }
 
     /// Number of the newest statement that members have brought and this folder knows nothing of.

@@ -48,9 +48,10 @@ impl Authority {
         let Some(own) = self.store.certificate_with(request.serial, &ring)? else {
             return Ok(None);
         };
-        match request.is_by(&own.member(), &ring) {
-            true => self.renew_at(own.as_bytes(), now).map(Some),
-            false => Ok(None),
+        if request.is_by(&own.member(), &ring) {
+            self.renew_at(own.as_bytes(), now).map(Some)
+        } else {
+            Ok(None)
         }
     }
 
@@ -72,12 +73,12 @@ impl Authority {
         }
         // A folder that was restored from a backup may know an older one; this owner has signed
         // the one that is shown as well.
-        let newest = match known.serial() < shown.serial() {
-            true if !self.store.take_renewal(known.serial(), &shown, now)? => {
-                return Err(refuse(REVOKED));
-            }
-            true => shown,
-            false => known.clone(),
+        let newest = if known.serial() >= shown.serial() {
+            known.clone()
+        } else if self.store.take_renewal(known.serial(), &shown, now)? {
+            shown
+        } else {
+            return Err(refuse(REVOKED));
         };
         if newest.check_time(now).is_err() {
             return Err(refuse(
@@ -91,16 +92,17 @@ impl Authority {
         }
         self.check_current()?;
         let certificate = self.next_of(&newest, now)?;
-        match self
+        if self
             .store
             .take_renewal(newest.serial(), &certificate, now)?
         {
-            true => Ok(Renewed {
+            Ok(Renewed {
                 certificate,
                 again: false,
-            }),
+            })
+        } else {
             // A revocation, or another key, has been faster.
-            false => Err(refuse(REVOKED)),
+            Err(refuse(REVOKED))
         }
     }
 

@@ -116,9 +116,10 @@ impl Authority {
         if newest != named && !self.store.was_renewed(named, newest)? {
             return Err(refuse(UNKNOWN));
         }
-        match holder.revoked.is_some() && holder.replaced_by.is_none() {
-            true => Err(refuse(REVOKED)),
-            false => Ok(holder),
+        if holder.revoked.is_some() && holder.replaced_by.is_none() {
+            Err(refuse(REVOKED))
+        } else {
+            Ok(holder)
         }
     }
 
@@ -192,10 +193,11 @@ impl Authority {
             serial: self.store.next_serial()?,
         };
         let certificate = Certificate::issue(&self.root, &fields);
-        match self.store.replace(old.serial(), &certificate, now)? {
-            true => Ok(certificate),
+        if self.store.replace(old.serial(), &certificate, now)? {
+            Ok(certificate)
+        } else {
             // A revocation, or another request, has been faster.
-            false => Err(refuse(REVOKED)),
+            Err(refuse(REVOKED))
         }
     }
 
@@ -205,9 +207,10 @@ impl Authority {
         let mut serials = self.store.serials(now)?;
         serials.asked.remove(&serial);
         let needed = 2 * self.store.certificates_held(serial, now)?;
-        match serials.count() + needed <= REVOCATIONS {
-            true => Ok(()),
-            false => Err(AuthorityError::TooManyRevocations),
+        if serials.count() + needed <= REVOCATIONS {
+            Ok(())
+        } else {
+            Err(AuthorityError::TooManyRevocations)
         }
     }
 
@@ -225,9 +228,10 @@ impl Authority {
         }
         let standing = named.find(|entry| entry.revoked.is_none());
         let standing = standing.ok_or_else(|| AuthorityError::AlreadyRevoked(name.to_owned()))?;
-        match standing.expires > now {
-            true => Ok(standing.serial),
-            false => Err(AuthorityError::RunOut(name.to_owned())),
+        if standing.expires > now {
+            Ok(standing.serial)
+        } else {
+            Err(AuthorityError::RunOut(name.to_owned()))
         }
     }
 }

@@ -352,9 +352,10 @@ impl Store {
                 .query_row(query, params![name], |row| row.get(0))
                 .map_err(&fail)?;
             let name = name.to_owned();
-            return Err(match was_there {
-                true => AuthorityError::AlreadyRevoked(name),
-                false => AuthorityError::UnknownMember(name),
+            return Err(if was_there {
+                AuthorityError::AlreadyRevoked(name)
+            } else {
+                AuthorityError::UnknownMember(name)
             });
         };
         count_change(&transaction).map_err(&fail)?;

@@ -120,9 +120,10 @@ impl Config {
                 ));
             }
             // A hidden leaf does not start it.
-            let usable = match self.node.hide_address {
-                true => Ok(()),
-                false => check_program(command),
+            let usable = if self.node.hide_address {
+                Ok(())
+            } else {
+                check_program(command)
             };
             usable.map_err(|reason| wrong("command", &reason))?;
         }

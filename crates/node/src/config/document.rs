@@ -95,9 +95,10 @@ impl Document {
 
     fn refuse_at(&self, span: Option<Range<usize>>, wrong: Wrong) -> ConfigError {
         let place = span.map_or(String::new(), |span| {
-            match wrong.key.contains("environment.") {
-                true => format!("line {}: ", self.line(span.start)),
-                false => self.place(&span),
+            if wrong.key.contains("environment.") {
+                format!("line {}: ", self.line(span.start))
+            } else {
+                self.place(&span)
             }
         });
         self.invalid(format!("{place}{}: {}", plain(&wrong.key), wrong.reason))

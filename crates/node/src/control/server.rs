@@ -192,9 +192,10 @@ impl From<io::Error> for Failure {
 
 impl From<TransferError> for Failure {
     fn from(error: TransferError) -> Failure {
-        match error.is_usage() {
-            true => Failure::Usage(error.to_string()),
-            false => Failure::Failed(error.to_string()),
+        if error.is_usage() {
+            Failure::Usage(error.to_string())
+        } else {
+            Failure::Failed(error.to_string())
         }
     }
 }

@@ -39,9 +39,10 @@ impl StatementBringer {
                 continue;
             };
             if lasts >= STATEMENT_BEHIND && Instant::now() >= next_try {
-                let pause = match self.bring(&gap).await {
-                    true => STATEMENT_BRING_KNOWN,
-                    false => STATEMENT_BRING,
+                let pause = if self.bring(&gap).await {
+                    STATEMENT_BRING_KNOWN
+                } else {
+                    STATEMENT_BRING
                 };
                 next_try = Instant::now() + pause;
             }

@@ -247,9 +247,10 @@ impl Rotation {
         }
         certificate.check_time(unix_seconds())?;
         let known = &self.membership.statement;
-        let newest = match known.number() > statement.number() {
-            true => known,
-            false => statement,
+        let newest = if known.number() > statement.number() {
+            known
+        } else {
+            statement
         };
         // With the certificate the change is made: whatever happens from here on, a start finishes
         // it.

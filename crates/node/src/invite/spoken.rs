@@ -94,10 +94,7 @@ impl SpokenInvite {
 }
 
 fn list(place: usize) -> &'static [&'static str; 256] {
-    match place.is_multiple_of(2) {
-        true => &EVEN,
-        false => &ODD,
-    }
+    if place.is_multiple_of(2) { &EVEN } else { &ODD }
 }
 
 /// The number of the word that is meant: the one written, or the only one that begins so.

@@ -152,9 +152,10 @@ impl Gate {
         for secret in &self.secrets {
             good |= verify_slices_are_equal(&made(secret, path), cookie).is_ok();
         }
-        match good {
-            true => Ok(()),
-            false => Err(made(&self.secrets[0], path)),
+        if good {
+            Ok(())
+        } else {
+            Err(made(&self.secrets[0], path))
         }
     }
 

@@ -27,15 +27,12 @@ const EARLIER: &str = "a member speaks an earlier version of the link protocol, 
 const FOREIGN_PAUSE: Duration = Duration::from_secs(60);
 
 /// What is said then.
-const FOREIGN: &str = match cfg!(feature = "insecure") {
-    true => {
-        "this build does not encrypt its links (feature `insecure`, for benchmarks only) and has no link with a member of a secure ring: \
+const FOREIGN: &str = if cfg!(feature = "insecure") {
+    "this build does not encrypt its links (feature `insecure`, for benchmarks only) and has no link with a member of a secure ring: \
              install a build without it"
-    }
-    false => {
-        "refused a member whose build does not encrypt its links (feature `insecure`, for benchmarks only): it has to install a build \
+} else {
+    "refused a member whose build does not encrypt its links (feature `insecure`, for benchmarks only): it has to install a build \
               without it"
-    }
 };
 
 impl Links {
@@ -441,9 +438,10 @@ impl Links {
         self.counters.rekeys += u64::from(!anew);
         let bounds = self.bounds.clone();
         let replaced = self.with_paths(&member, |peer| {
-            match anew {
-                true => peer.adopt(now, path),
-                false => peer.heard_at(now, path),
+            if anew {
+                peer.adopt(now, path)
+            } else {
+                peer.heard_at(now, path)
             }
             peer.add_session(now, session, &bounds)
         });

@@ -214,7 +214,7 @@ impl Links {
                 count,
                 bytes,
             } => {
-                let whole = self.reassemble(&member, (id, index, count), bytes.to_vec());
+                let whole = self.reassemble(&member, id, (index, count), bytes.to_vec());
                 match whole.map(|encoded| LinkMessage::decode(&encoded)) {
                     // Pieces of pieces are nonsense.
                     Some(None | Some(LinkMessage::Fragment { .. })) => {
@@ -228,17 +228,19 @@ impl Links {
         }
     }
 
-    /// Takes a piece, which is `id`, index and count; gives the message if that was the last one.
-    /// Where all links together hold too much, the one that holds the most loses it.
+    /// Takes a piece, of the message `id`, with its index and their count; gives the message if
+    /// that was the last one. Where all links together hold too much, the one that holds the most
+    /// loses it.
     pub(super) fn reassemble(
         &mut self,
         member: &MemberId,
-        (id, index, count): (u32, u8, u8),
+        id: u32,
+        place: (u8, u8),
         bytes: Vec<u8>,
     ) -> Option<Vec<u8>> {
         let peer = self.peers.get_mut(member)?;
         let before = peer.reassembly_bytes();
-        let whole = peer.reassemble(id, (index, count), bytes);
+        let whole = peer.reassemble(id, place, bytes);
         let after = peer.reassembly_bytes();
         self.reassembly_bytes = self.reassembly_bytes.saturating_sub(before) + after;
         while self.reassembly_bytes > REASSEMBLY_BYTES_IN_ALL {

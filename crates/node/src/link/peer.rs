@@ -153,9 +153,10 @@ impl Peer {
         let newer = |other: &Session| other.epoch() > session.epoch();
         let position = self.sessions.iter().take_while(|other| newer(other));
         self.sessions.insert(position.count(), session);
-        let old_for = match self.path().is_some_and(is_mail) {
-            true => bounds.mail_old_for,
-            false => bounds.old_for,
+        let old_for = if self.path().is_some_and(is_mail) {
+            bounds.mail_old_for
+        } else {
+            bounds.old_for
         };
         for old in self.sessions.iter_mut().skip(1) {
             old.grow_old(now, old_for);
@@ -275,9 +276,10 @@ impl Peer {
 
     fn push(&mut self, now: Instant, encoded: Vec<u8>, paced: bool) -> Result<(), Dropped> {
         let latency = self.paths.latency();
-        let taken = match paced {
-            true => self.queue.push_paced(now, encoded, latency),
-            false => self.queue.push(now, encoded, latency),
+        let taken = if paced {
+            self.queue.push_paced(now, encoded, latency)
+        } else {
+            self.queue.push(now, encoded, latency)
         };
         taken.then_some(()).ok_or(Dropped::QueueFull)
     }
@@ -317,9 +319,10 @@ impl Peer {
         }
         if !self.paths.spend(now, &path, 1) {
             // With nothing left of the quota another path may be in use by now.
-            return match self.path() == Some(&path) {
-                true => None,
-                false => self.next_packet(now, bounds, room),
+            return if self.path() == Some(&path) {
+                None
+            } else {
+                self.next_packet(now, bounds, room)
             };
         }
         let mut packed = self.queue.pack(now, space, may_pace)?;

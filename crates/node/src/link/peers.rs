@@ -186,9 +186,10 @@ impl Peers {
             let talking = slot.peer.is_talking();
             if talking != slot.talking {
                 slot.talking = talking;
-                match talking {
-                    true => self.talking += 1,
-                    false => self.talking -= 1,
+                if talking {
+                    self.talking += 1
+                } else {
+                    self.talking -= 1
                 }
             }
             let time = Some(slot.peer.next_timeout());

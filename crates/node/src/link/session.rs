@@ -218,9 +218,10 @@ impl Session {
     /// Whether a session in use should be followed by another. Whoever has begun it begins the
     /// next; the other side only if that does not happen for a quarter as long again.
     pub(super) fn wants_rekey(&self, now: Instant, bounds: &KeyBounds, by_mail: bool) -> bool {
-        let after = match by_mail {
-            true => bounds.mail_rekey_after,
-            false => bounds.rekey_after,
+        let after = if by_mail {
+            bounds.mail_rekey_after
+        } else {
+            bounds.rekey_after
         };
         let patience = u64::from(!self.names.initiator);
         let late = |bound: u64| bound + patience * (bound / 4);

@@ -243,12 +243,11 @@ mod sources {
             let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
                 break;
             };
-            match folder.is_dir() {
-                true => places.push((folder.to_owned(), Some(name.to_owned()))),
-                false => {
-                    let there = folder.ancestors().find(|folder| folder.is_dir());
-                    places.extend(there.map(|there| (there.to_owned(), None)));
-                }
+            if folder.is_dir() {
+                places.push((folder.to_owned(), Some(name.to_owned())))
+            } else {
+                let there = folder.ancestors().find(|folder| folder.is_dir());
+                places.extend(there.map(|there| (there.to_owned(), None)));
             }
             match std::fs::read_link(&path) {
                 Ok(target) => path = folder.join(target),

@@ -318,9 +318,10 @@ impl Live {
             // There is data, and the network would take more: the receiver has not allowed it, and
             // why is seen from where the data is.
             LimitedBy::Application if self.waits_for_the_network(now) || self.mostly_waits() => {
-                match self.uses_its_window(rtt) {
-                    true => "window-limited",
-                    false => "receiver-limited",
+                if self.uses_its_window(rtt) {
+                    "window-limited"
+                } else {
+                    "receiver-limited"
                 }
             }
             LimitedBy::Application => "application-limited",
@@ -348,9 +349,10 @@ impl Live {
         let held = flow.and_then(|flow| flow.held_back(now));
         let by_network = report.as_ref().and_then(|report| report.limited_by);
         let rtt = report.as_ref().map_or(Duration::ZERO, |report| report.rtt);
-        let limit = match sends && channel.is_some() {
-            true => self.limit(now, record.priority, held.as_ref(), by_network, rtt),
-            false => None,
+        let limit = if sends && channel.is_some() {
+            self.limit(now, record.priority, held.as_ref(), by_network, rtt)
+        } else {
+            None
         };
         TransferStatus {
             id: record.id.to_string(),

@@ -504,7 +504,7 @@ async fn write_content(
         attempts,
     } = content;
     let lost = tokio::select! {
-        lost = forward((context, live), connection, stream, blocks) => lost,
+        lost = forward(context, live, connection, stream, blocks) => lost,
         _ = attempts.changed() => Some(BEGUN_ANEW.to_owned()),
         _ = cancelled.wait_for(|cancelled| *cancelled) => {
             Some("cancelled here".to_owned())
@@ -531,7 +531,8 @@ async fn write_content(
 
 /// Passes blocks on until the stream or the writing thread has ended; says why if the stream broke.
 async fn forward(
-    (context, live): (&Context, &Live),
+    context: &Context,
+    live: &Live,
     connection: &QuicConnection,
     stream: &mut RecvStream,
     blocks: mpsc::Sender<Bytes>,

@@ -194,8 +194,8 @@ async fn deliver(
             live.begin(present.min(source.size));
             context.set_phase(live, Phase::Active, None);
             look_at_route(context, &connection, &flow).await;
-            let content = (source, ranges);
-            let sending = send_content(context, live, (&connection, &flow), content, &mut sink);
+            let missing = Missing { source, ranges };
+            let sending = send_content(context, live, &connection, &flow, missing, &mut sink);
             tokio::select! {
                 sent = sending => sent?,
                 never = follow_route(context, &connection, &flow) => match never {},
@@ -345,13 +345,21 @@ fn is_held_back(connection: &QuicConnection) -> bool {
     report.priority.is_scavenger() && report.limited_by != Some(LimitedBy::Application)
 }
 
+/// What the receiver lacks of a file.
+struct Missing {
+    source: Arc<Source>,
+    ranges: ChunkRanges,
+}
+
 async fn send_content(
     context: &Context,
     live: &Live,
-    (connection, flow): (&QuicConnection, &Flow),
-    (source, ranges): (Arc<Source>, ChunkRanges),
+    connection: &QuicConnection,
+    flow: &Flow,
+    missing: Missing,
     sink: &mut SendStream,
 ) -> Result<(), Ended> {
+    let Missing { source, ranges } = missing;
     let (writer, mut blocks) = pipe::to_task();
     let path = live.record().path;
     let reading = tokio::task::spawn_blocking(move || {

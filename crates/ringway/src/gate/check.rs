@@ -96,9 +96,10 @@ fn check_one(context: &Context, file: &Path, set: &SignatureSet) -> Result<(), F
     }
     if !output.json() {
         let scans = |rule: &Rule| rule.action == Action::Scan;
-        let needs = match policy.rules().iter().any(scans) {
-            true => "; `gate up` needs a scanner for it: --yara or --clamd",
-            false => "",
+        let needs = if policy.rules().iter().any(scans) {
+            "; `gate up` needs a scanner for it: --yara or --clamd"
+        } else {
+            ""
         };
         output.line(&format!(
             "{name}: {} rules, {} tests passed{needs}",

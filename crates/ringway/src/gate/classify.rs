@@ -6,12 +6,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use ringway_gateway::flow::TableBounds;
+use ringway_gateway::service::ClassifierConfig;
 use ringway_gateway::{
     CaptureError, CaptureReader, FlowRecord, Pipeline, Summary, classify_capture,
 };
 use serde::Serialize;
 
-use super::rules::{self, Sight};
+use super::rules;
 use crate::cli::ClassifyArgs;
 use crate::run::Context;
 use ringway_terminal::Output;
@@ -27,7 +28,7 @@ pub(crate) fn classify(context: &Context, args: &ClassifyArgs) -> Result<(), Fai
     }
     let mut printer = Printer {
         output: context.output,
-        sight: rules::sight(&rules::signatures(&args.look.signatures)?, &args.look)?,
+        classifier: rules::classifier(rules::signatures(&args.look.signatures)?, &args.look)?,
         failure: None,
         heading: false,
     };
@@ -81,7 +82,7 @@ fn is_stdin(file: &Path) -> bool {
 /// Writes flows as they come; after the first failure it only remembers it.
 struct Printer {
     output: Output,
-    sight: Sight,
+    classifier: ClassifierConfig,
     failure: Option<Failure>,
     heading: bool,
 }
@@ -101,8 +102,8 @@ impl Printer {
         name: String,
         reader: CaptureReader<R>,
     ) -> Result<(), CaptureError> {
-        let pipeline = Pipeline::new(self.sight.classifier.clone(), TableBounds::default());
-        for (endpoint, member) in &self.sight.members {
+        let pipeline = Pipeline::new(self.classifier.classifier.clone(), TableBounds::default());
+        for (endpoint, member) in &self.classifier.members {
             pipeline.surroundings().know_member(*endpoint, member);
         }
         match classify_capture(&name, reader, pipeline, &mut |flow| self.flow(&flow)) {

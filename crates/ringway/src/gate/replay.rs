@@ -57,8 +57,8 @@ struct Flat<'a> {
 /// Replays all captures, each by itself; a broken one does not keep the others from being read.
 pub(crate) fn replay(context: &Context, args: &ReplayArgs) -> Result<(), Failure> {
     let set = rules::signatures(&args.look.signatures)?;
-    let sight = rules::sight(&set, &args.look)?;
     let policy = Arc::new(rules::policy(&args.policy, &set, context.output.json())?);
+    let classifier = rules::classifier(set, &args.look)?;
     let mut replay = Replay {
         output: context.output,
         heading: false,
@@ -68,7 +68,7 @@ pub(crate) fn replay(context: &Context, args: &ReplayArgs) -> Result<(), Failure
     let mut broken = 0_usize;
     for file in &args.files {
         let mut gateway = Gateway::new(
-            sight.classifier.clone(),
+            classifier.classifier.clone(),
             TableBounds::default(),
             Arc::clone(&policy),
             Settings {
@@ -77,7 +77,7 @@ pub(crate) fn replay(context: &Context, args: &ReplayArgs) -> Result<(), Failure
                 ..Settings::default()
             },
         );
-        for (endpoint, member) in &sight.members {
+        for (endpoint, member) in &classifier.members {
             gateway.know_member(*endpoint, member);
         }
         match replay.capture(file, gateway) {

@@ -7,7 +7,7 @@ use std::path::Path;
 use ringway_gateway::classify::Bounds;
 use ringway_gateway::limits::{MAX_MEMBERS, MAX_POLICY_FILE, MAX_SIGNATURE_FILE};
 use ringway_gateway::policy::Policy;
-use ringway_gateway::service::parse_policy;
+use ringway_gateway::service::{ClassifierConfig, parse_policy};
 use ringway_gateway::{Classifier, SignatureSet};
 
 use crate::cli::{LookArgs, SignatureArgs};
@@ -32,21 +32,19 @@ pub(crate) fn signatures(args: &SignatureArgs) -> Result<SignatureSet, Failure> 
     Ok(set)
 }
 
-/// What flows are looked at with.
-pub(crate) struct Sight {
-    pub(crate) classifier: Classifier,
-    /// Where members listen, and what they are called.
-    pub(crate) members: Vec<(SocketAddr, String)>,
-}
-
-/// A classifier of these signatures, and the members that it is told of.
-pub(crate) fn sight(set: &SignatureSet, look: &LookArgs) -> Result<Sight, Failure> {
+/// A classifier of these signatures, and the members that it knows.
+pub(crate) fn classifier(
+    signatures: SignatureSet,
+    look: &LookArgs,
+) -> Result<ClassifierConfig, Failure> {
     let bounds = Bounds {
         packets: look.packets,
     };
-    Ok(Sight {
-        classifier: Classifier::new(set, bounds).map_err(Failure::usage)?,
+    Ok(ClassifierConfig {
+        classifier: Classifier::new(&signatures, bounds).map_err(Failure::usage)?,
         members: members(look.members.as_deref())?,
+        packets: look.packets,
+        signatures,
     })
 }
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use ringway_gateway::limits::RULES_LOOK;
 use ringway_gateway::linux::confinement;
 use ringway_gateway::linux::kernel::Kernel;
-use ringway_gateway::linux::kernel::early::{Place, Placed};
-use ringway_gateway::linux::kernel::parts::{Part, Wanted, Without};
+use ringway_gateway::linux::kernel::attach::{AttachPoint, AttachedAt};
+use ringway_gateway::linux::kernel::parts::{MissingPart, Part, Wanted};
 use ringway_gateway::service::{
-    BorderConfig, ClassifierConfig, Controller, GatewayBuilder, NamedPolicy, RunningGateway,
-    ScannerConfig, ServiceError, StateConfig, load_kernel, take_down,
+    BorderConfig, Controller, GatewayBuilder, NamedPolicy, RunningGateway, ScannerConfig,
+    ServiceError, StateConfig, load_kernel, take_down,
 };
 use ringway_gateway::verdict::{Mode, Settings};
 use ringway_node::control::ControlSocket;
@@ -75,14 +75,8 @@ pub(crate) fn in_kernel(args: &UpArgs) -> Result<Option<Kernel>, Failure> {
 /// What is judged, by which policy and with which scanners.
 fn builder(context: &Context, args: &UpArgs) -> Result<GatewayBuilder, Failure> {
     let signatures = rules::signatures(&args.look.signatures)?;
-    let sight = rules::sight(&signatures, &args.look)?;
     let policy = rules::policy(&args.policy, &signatures, context.output.json())?;
-    let classifier = ClassifierConfig {
-        signatures,
-        classifier: sight.classifier,
-        packets: args.look.packets,
-        members: sight.members,
-    };
+    let classifier = rules::classifier(signatures, &args.look)?;
     let policy = NamedPolicy {
         name: args.policy.display().to_string(),
         policy: Arc::new(policy),
@@ -122,11 +116,11 @@ fn state(args: &UpArgs) -> StateConfig {
     }
 }
 
-fn cache_at(args: &UpArgs) -> Place {
+fn cache_at(args: &UpArgs) -> AttachPoint {
     match args.cache_at {
-        CachePlace::Auto => Place::Auto,
-        CachePlace::Tc => Place::Tc,
-        CachePlace::Xdp => Place::Xdp,
+        CachePlace::Auto => AttachPoint::Auto,
+        CachePlace::Tc => AttachPoint::Tc,
+        CachePlace::Xdp => AttachPoint::Xdp,
     }
 }
 
@@ -205,7 +199,7 @@ fn ready(context: &Context, args: &UpArgs, gateway: &RunningGateway) -> Result<(
         cache,
     };
     for placed in cache {
-        let Placed {
+        let AttachedAt {
             interface, at, why, ..
         } = placed;
         let why = why.as_deref().unwrap_or_default();
@@ -242,13 +236,13 @@ struct Ready<'a> {
     /// Where decisions are carried out.
     path: &'static str,
     /// The parts of the in-kernel path that this machine cannot do.
-    without: &'a [Without],
+    without: &'a [MissingPart],
     rules: usize,
     inside: &'a [String],
     outside: &'a [String],
     /// Where the kernel's connection cache is, in front of the packet filter; nowhere without that
     /// part of the in-kernel path.
-    cache: &'a [Placed],
+    cache: &'a [AttachedAt],
 }
 
 /// Removes rules and classes, whichever run has left them.

@@ -90,11 +90,11 @@ fn text(why: &Why) -> String {
 }
 
 fn deeds(packet: &TracedPacket) -> String {
-    let deed = packet.deed;
+    let step = packet.step;
     [
-        (deed.named, "named the application"),
-        (deed.decided, "was decided upon"),
-        (deed.blocked, "was blocked"),
+        (step.named, "named the application"),
+        (step.decided, "was decided upon"),
+        (step.blocked, "was blocked"),
     ]
     .into_iter()
     .filter_map(|(did, words)| did.then_some(words))

@@ -45,9 +45,10 @@ pub(super) fn run(context: &Context, args: &AdmitArgs) -> Result<(), Failure> {
     context
         .output
         .either("ringway.admitted/1", &object, || object.reply.clone())?;
-    let was = match object.again {
-        true => "was admitted before",
-        false => "is admitted",
+    let was = if object.again {
+        "was admitted before"
+    } else {
+        "is admitted"
     };
     context.output.note(&format!(
         "{} {was} (certificate {}). Give the reply to it, and tell it by another way that the ring is {}",

@@ -83,9 +83,10 @@ fn grant(
     context
         .output
         .either("ringway.rotated/1", &object, || object.reply.clone())?;
-    let had = match again {
-        true => "had another key before",
-        false => "has another key",
+    let had = if again {
+        "had another key before"
+    } else {
+        "has another key"
     };
     context.output.note(&format!(
         "{name} {had} (certificate {} instead of {replaces}). Where its daemon gets the ring's DNS, it goes on by itself; else give the reply to it, for `ringway rotate --with`.",

@@ -294,9 +294,10 @@ impl fmt::Debug for QuicEndpoint {
 const SERVER_NAME: &str = "ringway";
 
 fn server(identity: &Identity, allow: &Allow, links: bool) -> Result<ServerConfig, QuicError> {
-    let purposes: &[Purpose] = match links {
-        true => &[Purpose::Streams, Purpose::Link],
-        false => &[Purpose::Streams],
+    let purposes: &[Purpose] = if links {
+        &[Purpose::Streams, Purpose::Link]
+    } else {
+        &[Purpose::Streams]
     };
     let tls = identity.server(allow.clone(), purposes)?;
     let mut config = ServerConfig::with_crypto(Arc::new(tls));

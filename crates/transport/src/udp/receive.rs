@@ -76,9 +76,10 @@ impl Receiver {
             count = offload.recv(socket.into(), &mut buffers, &mut self.meta)?;
             // Less than was asked for is all there was: the next call would only say so. What comes
             // from now on wakes us anew.
-            match count < UDP_RECEIVE_BATCH {
-                true => Err(io::ErrorKind::WouldBlock.into()),
-                false => Ok(()),
+            if count < UDP_RECEIVE_BATCH {
+                Err(io::ErrorKind::WouldBlock.into())
+            } else {
+                Ok(())
             }
         });
         if count == 0 {

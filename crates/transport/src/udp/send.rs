@@ -108,10 +108,13 @@ impl UdpLink {
                 let taken = run.by_ref().take_while(|message| self.send_one(message));
                 taken.count()
             }
-            result => match self.account(result, run.len(), train.len(), segment.unwrap_or(0)) {
-                true => run.len(),
-                false => 0,
-            },
+            result => {
+                if self.account(result, run.len(), train.len(), segment.unwrap_or(0)) {
+                    run.len()
+                } else {
+                    0
+                }
+            }
         }
     }
 }
@@ -125,20 +128,22 @@ impl Link for UdpLink {
                 mtu: UDP_LARGEST,
             });
         }
-        match self.send_one(message) {
-            true => Ok(()),
-            false => Err(SendError::WouldBlock),
+        if self.send_one(message) {
+            Ok(())
+        } else {
+            Err(SendError::WouldBlock)
         }
     }
 
     fn offer_all(&self, messages: &[&[u8]]) -> Result<usize, SendError> {
         let mut rest = messages;
         while let Some(first) = rest.first() {
-            let segments = match first.len() > self.longest.load(Ordering::Relaxed) {
+            let segments = if first.len() > self.longest.load(Ordering::Relaxed) {
                 // It asks what the way takes. In a train that the system refuses for it, it would
                 // end trains on this socket for good.
-                true => 1,
-                false => self.shared.offload.max_gso_segments().get(),
+                1
+            } else {
+                self.shared.offload.max_gso_segments().get()
             };
             let run = run_length(rest, segments);
             let Some((run, later)) = rest.split_at_checked(run) else {

@@ -152,10 +152,12 @@ impl Fields {
                 .any(|name| value.eq_ignore_ascii_case(name))
         };
         let encoded = encoded || transfer.any(|value| !plain(value));
-        match encoded {
-            true => FileForm::Encoded,
-            false if part || self.get("content-range").is_some() => FileForm::Part,
-            false => FileForm::Whole,
+        if encoded {
+            FileForm::Encoded
+        } else if part || self.get("content-range").is_some() {
+            FileForm::Part
+        } else {
+            FileForm::Whole
         }
     }
 

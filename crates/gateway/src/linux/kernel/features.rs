@@ -14,7 +14,7 @@ use aya::sys::{is_map_supported, is_program_supported};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::ingress;
-use super::parts::{Part, Without};
+use super::parts::{MissingPart, Part};
 use super::pinned::trial;
 use super::{
     FINISHED, KernelError, OBJECT, REFUSE, REFUSE_EARLY, REFUSE_NEW, TRIAGE, load, load_program,
@@ -72,12 +72,12 @@ const FILTER: &str = "what the packet filter asks";
 /// What this machine cannot do of the in-kernel path, each with the first thing that it lacks. What
 /// was not tried may be there.
 #[must_use]
-pub fn without(features: &[Feature]) -> Vec<Without> {
+pub fn without(features: &[Feature]) -> Vec<MissingPart> {
     let lacks = |part| {
         let mut needed = features.iter().filter(|need| need.is_needed_for(part));
         needed.find_map(|need| {
             let missing = need.missing.as_ref().filter(|_| !need.untried)?;
-            Some(Without {
+            Some(MissingPart {
                 part,
                 why: format!("{}: {missing}", need.name),
             })
@@ -242,9 +242,12 @@ impl Trial {
                 return [(); 4].map(|()| Found::Untried(why.clone()));
             }
             let clsact = TC.run(&["qdisc", "add", "dev", INTERFACE, "clsact"], "");
-            let tried = |there, run: &dyn Fn() -> Found| match there {
-                true => run(),
-                false => Found::without_program(),
+            let tried = |there, run: &dyn Fn() -> Found| {
+                if there {
+                    run()
+                } else {
+                    Found::without_program()
+                }
             };
             let (program, place) = (self.folder.join(REFUSE), self.folder.join("place"));
             [

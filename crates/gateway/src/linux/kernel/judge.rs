@@ -36,7 +36,8 @@ impl Judge {
         in_use: Array<MapData, u32>,
         triages: Array<MapData, [u8; Judged::BYTES]>,
         cells: Array<MapData, u32>,
-        (ports, networks): (Array<MapData, u64>, Networks),
+        ports: Array<MapData, u64>,
+        networks: Networks,
     ) -> Self {
         Self {
             in_use,
@@ -49,7 +50,7 @@ impl Judge {
 
     /// Puts another triage in place of the one at work; `None`: everything is asked about. Packets
     /// that are being judged are judged by one of the two. `closed`: without a gateway
-    /// everything is asked about, and so nothing goes on ([`Pulse`](super::Pulse)).
+    /// everything is asked about, and so nothing goes on ([`Heartbeat`](super::Pulse)).
     ///
     /// # Errors
     /// The kernel refuses; then the earlier one stays.

@@ -16,17 +16,17 @@
 //! The programs (`../bpf`) are compiled in the build and loaded here. They and their maps are
 //! pinned below `/sys/fs/bpf`, so that the next run of the gateway goes on with what they know.
 
-pub mod early;
+pub mod attach;
+pub mod backlog;
 pub mod features;
-pub mod handed;
 pub mod ingress;
 pub mod judge;
-mod keeper;
 #[expect(dead_code, reason = "the build uses the rest")]
 mod layout;
 pub mod parts;
 pub mod pinned;
 pub mod refused;
+mod tc_hooks;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -36,16 +36,16 @@ use aya::maps::{Array, MapData, MapError, PerCpuArray};
 use aya::programs::{Program, ProgramError};
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
-pub use self::early::unhook;
-use self::early::{Place, Placed};
-use self::handed::Handed;
+pub use self::attach::unhook;
+use self::attach::{AttachPoint, AttachedAt};
+use self::backlog::FlowBacklog;
 use self::judge::Judge;
-use self::keeper::{Keeper, Places};
 use self::layout::{Form as _, Numbers, Total};
-use self::parts::{Part, Wanted, Without};
+use self::parts::{MissingPart, Part, Wanted};
 use self::pinned::{folder, folders, remove_all, remove_others};
 pub use self::pinned::{mount, remove};
 use self::refused::{KernelCache, Refusals};
+use self::tc_hooks::{Places, TcHookManager};
 use super::border::Border;
 use super::tool::ToolError;
 use crate::limits::{self, BEAT, MAX_TRIAGE_INTERFACES, PULSE};
@@ -82,7 +82,7 @@ pub enum KernelError {
     NoFileSystem(PathBuf, String),
     /// It can do none of its parts here.
     #[error("none of its parts can be had: {}", parts::told(.0))]
-    Nothing(Vec<Without>),
+    Nothing(Vec<MissingPart>),
     /// The kernel refused.
     #[error("the kernel refused {0}: {1}")]
     Refused(&'static str, String),
@@ -101,10 +101,10 @@ pub struct Kernel {
     /// Why nothing of it can be in a driver.
     late: Option<String>,
     wanted: Wanted,
-    without: Vec<Without>,
+    without: Vec<MissingPart>,
     fresh: Fresh,
     /// Takes places while somebody is blocked.
-    keeper: Option<Keeper>,
+    keeper: Option<TcHookManager>,
 }
 
 /// A folder that there was not before, and that goes if nothing comes of it: its maps are tens of
@@ -125,7 +125,7 @@ pub struct SharedKernel {
     /// Its connection cache.
     pub cache: KernelCache,
     /// Flows that it passed as far as it could.
-    pub handed: Handed,
+    pub handed: FlowBacklog,
 }
 
 /// What the kernel tells one of the queues' loops.
@@ -136,12 +136,12 @@ pub struct Told {
     /// Its counts.
     pub totals: Totals,
     /// Tells it that there is a gateway.
-    pub pulse: Pulse,
+    pub heartbeat: Heartbeat,
 }
 
 /// Tells the kernel that there is a gateway, again and again, or it takes it for gone; and by which
 /// interfaces packets come to the border, because one that goes and comes again has another number.
-pub struct Pulse {
+pub struct Heartbeat {
     alive: Array<MapData, u64>,
     interfaces: Interfaces,
     border: Option<Border>,
@@ -149,13 +149,13 @@ pub struct Pulse {
     next: Duration,
 }
 
-impl fmt::Debug for Pulse {
+impl fmt::Debug for Heartbeat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pulse").finish_non_exhaustive()
+        f.debug_struct("Heartbeat").finish_non_exhaustive()
     }
 }
 
-impl Pulse {
+impl Heartbeat {
     /// Tells it, if it is time to.
     pub fn beat(&mut self) {
         let now = refused::since_boot();
@@ -222,7 +222,7 @@ impl Kernel {
         std::fs::create_dir_all(&folder)
             .map_err(|error| KernelError::NoFileSystem(bpffs.to_owned(), error.to_string()))?;
         let ebpf = load(&folder)?;
-        let mut kernel = Self::of(ebpf, folder, (wanted, without))?;
+        let mut kernel = Self::of(ebpf, folder, wanted, without)?;
         kernel.fresh = fresh;
         for part in kernel.parts() {
             for name in part.programs() {
@@ -254,7 +254,7 @@ impl Kernel {
 
     /// The parts that there are not; all are there if [`Wanted::All`] was.
     #[must_use]
-    pub fn without(&self) -> &[Without] {
+    pub fn without(&self) -> &[MissingPart] {
         &self.without
     }
 
@@ -271,7 +271,7 @@ impl Kernel {
         }
         if self.has(part) {
             let why = refused.to_string();
-            self.without.push(Without { part, why });
+            self.without.push(MissingPart { part, why });
         }
         Ok(())
     }
@@ -286,8 +286,8 @@ impl Kernel {
         &mut self,
         border: &Border,
         bpffs: &Path,
-        place: Place,
-    ) -> Result<Vec<Placed>, KernelError> {
+        place: AttachPoint,
+    ) -> Result<Vec<AttachedAt>, KernelError> {
         let attached = self.pin(border, bpffs).and_then(|()| {
             let put = self.put(border, place);
             let placed = put.or_else(|refused| {
@@ -317,7 +317,7 @@ impl Kernel {
                 let why = refused.to_string();
                 for part in self.parts() {
                     let why = why.clone();
-                    self.without.push(Without { part, why });
+                    self.without.push(MissingPart { part, why });
                 }
                 Ok(Vec::new())
             }
@@ -328,7 +328,7 @@ impl Kernel {
     fn pin(&mut self, border: &Border, bpffs: &Path) -> Result<(), KernelError> {
         for interface in border.all() {
             // As long as what is pinned tells which is ours.
-            early::unhook_early(interface, &folders(bpffs))?;
+            attach::detach_xdp(interface, &folders(bpffs))?;
         }
         let parts = self.parts();
         let mut programs: Vec<&'static str> = parts
@@ -346,21 +346,21 @@ impl Kernel {
     }
 
     /// Puts the connection cache at the interfaces.
-    fn put(&mut self, border: &Border, place: Place) -> Result<Vec<Placed>, KernelError> {
+    fn put(&mut self, border: &Border, place: AttachPoint) -> Result<Vec<AttachedAt>, KernelError> {
         if !self.has(Part::CacheAtTc) {
             return Ok(Vec::new());
         }
         ingress::take_out_others(&border.numbers(), &self.folder);
         let placed = border
             .all()
-            .map(|interface| early::put(interface, &self.folder, (place, self.late.as_deref())));
-        let placed: Vec<Placed> = placed.collect::<Result<_, _>>()?;
+            .map(|interface| attach::put(interface, &self.folder, place, self.late.as_deref()));
+        let placed: Vec<AttachedAt> = placed.collect::<Result<_, _>>()?;
         let listed = placed.iter().filter(|placed| placed.while_needed);
         let listed: Vec<String> = listed.map(|placed| placed.interface.clone()).collect();
         if !listed.is_empty() {
             let cache = self.shared.cache.clone();
             let places = Places::new(listed, self.folder.clone(), cache);
-            self.keeper = Some(Keeper::start(places)?);
+            self.keeper = Some(TcHookManager::start(places)?);
         }
         Ok(placed)
     }
@@ -373,7 +373,8 @@ impl Kernel {
     fn of(
         mut ebpf: Ebpf,
         folder: PathBuf,
-        (wanted, without): (Wanted, Vec<Without>),
+        wanted: Wanted,
+        without: Vec<MissingPart>,
     ) -> Result<Self, KernelError> {
         let mut take = |name: &'static str| {
             let missing = || KernelError::Refused(name, "it is not there".to_owned());
@@ -396,19 +397,19 @@ impl Kernel {
             folder,
             shared: SharedKernel {
                 cache: KernelCache::new(blocked),
-                handed: Handed::new(handed),
+                handed: FlowBacklog::new(handed),
             },
             told: Some(Told {
                 refusals: Refusals::new(refusals),
                 totals: Totals(totals),
-                pulse: Pulse {
+                heartbeat: Heartbeat {
                     alive,
                     interfaces,
                     border: None,
                     next: Duration::ZERO,
                 },
             }),
-            judge: Some(Judge::new(in_use, triages, cells, (ports, networks))),
+            judge: Some(Judge::new(in_use, triages, cells, ports, networks)),
             late: None,
             wanted,
             without,
@@ -439,8 +440,8 @@ impl Kernel {
     /// What it tells at this border, for one of them.
     pub fn take_told(&mut self, border: &Border) -> Option<Told> {
         let mut told = self.told.take()?;
-        told.pulse.border = Some(border.clone());
-        told.pulse.beat();
+        told.heartbeat.border = Some(border.clone());
+        told.heartbeat.beat();
         Some(told)
     }
 

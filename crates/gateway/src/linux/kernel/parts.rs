@@ -52,7 +52,7 @@ pub enum Wanted {
 
 /// A part that there is not.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Without {
+pub struct MissingPart {
     /// Which one.
     pub part: Part,
     /// What it lacks.
@@ -60,7 +60,7 @@ pub struct Without {
 }
 
 /// All of them in a line.
-pub(super) fn told(without: &[Without]) -> String {
+pub(super) fn told(without: &[MissingPart]) -> String {
     let each = without
         .iter()
         .map(|lack| format!("{}: {}", lack.part, lack.why));

@@ -11,10 +11,10 @@ use std::time::Duration;
 use aya::maps::{HashMap, MapData, RingBuf};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::keeper::Word;
 use super::layout::{self, Address, CallKey, Form as _, Port};
+use super::tc_hooks::Command;
 use crate::packet::L4;
-use crate::verdict::{BlockedCall, Cached, Call, RefusedCalls};
+use crate::verdict::{BlockedConnections, Cached, Caller, RefusedConnections};
 
 type Blocked = HashMap<MapData, [u8; CallKey::BYTES], [u8; layout::Blocked::BYTES]>;
 
@@ -27,13 +27,13 @@ struct Told {
     map: Blocked,
     /// Those in it that others announce, so that whoever hears one announced finds those to that
     /// server.
-    announced: BTreeSet<Call>,
+    announced: BTreeSet<Caller>,
     /// Those that an earlier run has told of, and no queue of this one.
-    left: BTreeSet<Call>,
+    left: BTreeSet<Caller>,
     /// Until when somebody is refused, since boot.
     latest: Duration,
     /// Who is told that somebody is.
-    keeper: Option<Sender<Word>>,
+    keeper: Option<Sender<Command>>,
 }
 
 impl fmt::Debug for KernelCache {
@@ -87,20 +87,20 @@ impl KernelCache {
     }
 
     /// From now on this keeper is told when somebody is refused, and nobody was.
-    pub(super) fn tell_keeper(&self, keeper: Sender<Word>) {
+    pub(super) fn tell_keeper(&self, keeper: Sender<Command>) {
         self.told().keeper = Some(keeper);
     }
 
     /// Who is refused, also those whom an earlier run has told it; `now` is the time since the Unix
     /// epoch. Of those whose time is over what was refused and not told is still to be
     /// [told](Self::tell).
-    pub fn known(&self, now: Duration) -> Vec<BlockedCall> {
+    pub fn known(&self, now: Duration) -> Vec<BlockedConnections> {
         self.told().known(now)
     }
 
     /// Tells the kernel; `now` is the time since the Unix epoch. Answers what it had refused and
     /// not told of those that are gone. What the kernel does not take is refused in user space.
-    pub fn tell(&self, now: Duration, cached: &Cached) -> Vec<RefusedCalls> {
+    pub fn tell(&self, now: Duration, cached: &Cached) -> Vec<RefusedConnections> {
         match cached {
             Cached::Until(blocked) => {
                 self.told().put(now, blocked);
@@ -128,10 +128,10 @@ impl KernelCache {
 }
 
 impl Told {
-    fn known(&self, now: Duration) -> Vec<BlockedCall> {
+    fn known(&self, now: Duration) -> Vec<BlockedConnections> {
         let known = self.map.iter().flatten().filter_map(|(key, value)| {
             let value = blocked(&value);
-            Some(BlockedCall {
+            Some(BlockedConnections {
                 call: call(&CallKey::read(&mut key.as_slice())?)?,
                 until: at(now, value.until),
                 announced: value.announced != 0,
@@ -141,8 +141,8 @@ impl Told {
     }
 
     /// Calls to this server that others announce.
-    fn announced_at(&self, l4: L4, server: SocketAddr) -> Vec<Call> {
-        let first = Call {
+    fn announced_at(&self, l4: L4, server: SocketAddr) -> Vec<Caller> {
+        let first = Caller {
             server,
             l4,
             client: Ipv4Addr::UNSPECIFIED.into(),
@@ -152,7 +152,7 @@ impl Told {
             .collect()
     }
 
-    fn put(&mut self, now: Duration, blocked: &BlockedCall) {
+    fn put(&mut self, now: Duration, blocked: &BlockedConnections) {
         let key = key(&blocked.call).bytes();
         // Refusals that were counted stay counted.
         let known = self.map.get(&key, 0);
@@ -173,18 +173,18 @@ impl Told {
         self.map.insert(key, value.bytes(), 0).ok();
         if let Some(keeper) = self.keeper.as_ref().filter(|_| nobody) {
             // One that has gone has nothing to keep.
-            keeper.send(Word::Blocked).ok();
+            keeper.send(Command::Blocked).ok();
         }
     }
 
     /// What was refused and not told.
-    fn remove(&mut self, now: Duration, call: Call) -> Option<RefusedCalls> {
+    fn remove(&mut self, now: Duration, call: Caller) -> Option<RefusedConnections> {
         self.announced.remove(&call);
         self.left.remove(&call);
         let key = key(&call).bytes();
         let value = blocked(&self.map.get(&key, 0).ok()?);
         self.map.remove(&key).ok();
-        (value.untold > 0).then(|| RefusedCalls {
+        (value.untold > 0).then(|| RefusedConnections {
             call,
             client_port: value.client_port.number(),
             at: at(now, value.latest),
@@ -208,7 +208,7 @@ impl Refusals {
     }
 
     /// The next ones; `now` is the time since the Unix epoch.
-    pub fn poll(&mut self, now: Duration) -> Option<RefusedCalls> {
+    pub fn poll(&mut self, now: Duration) -> Option<RefusedConnections> {
         loop {
             let told = self.0.next()?;
             if let Some(refused) = refusals(&told, now) {
@@ -218,9 +218,9 @@ impl Refusals {
     }
 }
 
-fn refusals(mut told: &[u8], now: Duration) -> Option<RefusedCalls> {
+fn refusals(mut told: &[u8], now: Duration) -> Option<RefusedConnections> {
     let told = layout::Refusals::read(&mut told)?;
-    Some(RefusedCalls {
+    Some(RefusedConnections {
         call: call(&told.call)?,
         client_port: told.client_port.number(),
         attempts: told.attempts,
@@ -234,7 +234,7 @@ fn blocked(value: &[u8; layout::Blocked::BYTES]) -> layout::Blocked {
     read.unwrap_or_default()
 }
 
-fn key(call: &Call) -> CallKey {
+fn key(call: &Caller) -> CallKey {
     CallKey {
         client: Address::of(call.client),
         server: Address::of(call.server.ip()),
@@ -248,13 +248,13 @@ fn key(call: &Call) -> CallKey {
 }
 
 /// What such a key is of.
-fn call(key: &CallKey) -> Option<Call> {
+fn call(key: &CallKey) -> Option<Caller> {
     let l4 = match key.l4 {
         6 => L4::Tcp,
         17 => L4::Udp,
         _ => return None,
     };
-    Some(Call {
+    Some(Caller {
         l4,
         client: key.client.ip(),
         server: SocketAddr::new(key.server.ip(), key.port.number()),
@@ -286,7 +286,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::layout::{self, Form as _, Port};
-    use super::{Call, L4, key, since_boot};
+    use super::{Caller, L4, key, since_boot};
 
     #[test]
     fn what_the_kernel_tells_is_what_it_was_told() {
@@ -294,7 +294,7 @@ mod tests {
             ("10.66.0.2", "198.51.100.9:6881"),
             ("2001:db8::2", "[2001:db8::9]:6881"),
         ] {
-            let call = Call {
+            let call = Caller {
                 l4: L4::Tcp,
                 client: client.parse().unwrap(),
                 server: server.parse().unwrap(),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use aya::programs::{Program, TestRun as _, TestRunOptions};
 use aya::{Ebpf, EbpfLoader};
 
-use super::handed::Handed;
+use super::backlog::FlowBacklog;
 use super::judge::Judge;
 use super::layout::{Called, Ends, Flow, Form as _};
 use super::{BPFFS, OBJECT, Totals, mount};
@@ -19,7 +19,7 @@ use crate::limits;
 use crate::packet::{L4, Layer, decode_layer};
 use crate::policy::{GROUPS, Policy};
 use crate::samples;
-use crate::triage::{Fate, FlowModel, Seen, Segment, Stage, Triage};
+use crate::triage::{FlowModel, Seen, Segment, Stage, Triage, TriageVerdict};
 use crate::{CaptureReader, LinkType};
 
 mod asked;
@@ -76,7 +76,8 @@ fn load(test: &str) -> Option<Loaded> {
             take("in_use")?.try_into()?,
             take("triages")?.try_into()?,
             take("cells")?.try_into()?,
-            (take("ports")?.try_into()?, take("networks")?.try_into()?),
+            take("ports")?.try_into()?,
+            take("networks")?.try_into()?,
         );
         for name in ["triage", "finished"] {
             match ebpf.program_mut(name) {
@@ -191,8 +192,8 @@ fn compare(
     };
     let fate = model.handle_packet(triage, &seen);
     let done = model.stage() == Stage::Done;
-    assert!(fate == Fate::Pass || !done);
-    let expected = [fate == Fate::Pass && !done, done].map(u32::from);
+    assert!(fate == TriageVerdict::Pass || !done);
+    let expected = [fate == TriageVerdict::Pass && !done, done].map(u32::from);
     let got = ["triage", "finished"].map(|name| loaded.run(name, bytes));
     counts.compared += 1;
     counts.passed += expected[0] + expected[1];
@@ -570,7 +571,7 @@ fn beginnings_that_nobody_reads_are_counted_as_lost_and_their_flows_asked_about(
         return;
     };
     let totals = Totals(loaded.ebpf.take_map("totals").unwrap().try_into().unwrap());
-    let handed = Handed::new(loaded.ebpf.take_map("handed").unwrap().try_into().unwrap());
+    let handed = FlowBacklog::new(loaded.ebpf.take_map("handed").unwrap().try_into().unwrap());
     // The handshake passes, and what is said is asked about.
     let speak = |from: u16| {
         let of = |from_server: usize, number, flags, acknowledged, payload: &[u8]| {

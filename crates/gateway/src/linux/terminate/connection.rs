@@ -7,9 +7,9 @@ use std::time::Duration;
 use socket2::Socket;
 
 use super::pipe::Pipe;
+use super::relay_buffer::{Next, PieceVerdict, RelayBuffer};
 use super::segment::{Flags, HEADERS, Segment};
 use super::socket::{call, prepare};
-use super::way::{Fate, Next, Way};
 use crate::flow::Direction;
 use crate::limits::{TERMINATED_CALL, TERMINATED_READ, TERMINATED_READS};
 use crate::linux::shaper::priority;
@@ -42,8 +42,8 @@ pub(super) struct Connection {
     pub(super) server: SocketAddr,
     to_client: Socket,
     to_server: Socket,
-    from_client: Way,
-    from_server: Way,
+    from_client: RelayBuffer,
+    from_server: RelayBuffer,
     /// The number of each end's SYN.
     first: u32,
     /// Its contents were to be followed: where the gateway has forgotten it, the policy says
@@ -72,6 +72,19 @@ pub(super) struct Connection {
 /// What readings go through, with room for headers before the bytes.
 pub(super) type Buffer = [u8];
 
+/// Who is asked about what is read, and through which buffer.
+pub(super) struct Asks<'a> {
+    pub(super) gateway: &'a mut Gateway,
+    pub(super) buffer: &'a mut Buffer,
+}
+
+/// A connection that a client has opened.
+pub(super) struct Accepted {
+    pub(super) socket: Socket,
+    pub(super) client: SocketAddr,
+    pub(super) server: SocketAddr,
+}
+
 /// A buffer.
 pub(super) fn buffer() -> Box<Buffer> {
     vec![0; HEADERS.saturating_add(TERMINATED_READ)].into_boxed_slice()
@@ -82,10 +95,15 @@ impl Connection {
     /// refuses, or nobody can call.
     pub(super) fn begin(
         now: Duration,
-        (to_client, client, server): (Socket, SocketAddr, SocketAddr),
+        accepted: Accepted,
         serial: u64,
-        (gateway, buffer): (&mut Gateway, &mut Buffer),
+        asks: &mut Asks<'_>,
     ) -> Option<Self> {
+        let Accepted {
+            socket: to_client,
+            client,
+            server,
+        } = accepted;
         prepare(&to_client).ok()?;
         // Each has numbers of its own: the same ends may come again, and what they say is something
         // else.
@@ -101,7 +119,7 @@ impl Connection {
                 ..Flags::default()
             },
         };
-        let verdict = offer(now, (u64::MAX, false), &syn, 0, (gateway, buffer))?;
+        let verdict = asks.offer(now, u64::MAX, false, &syn, 0)?;
         if !verdict.accepts() {
             return None;
         }
@@ -111,8 +129,8 @@ impl Connection {
             server,
             to_client,
             to_server,
-            from_client: Way::new(first),
-            from_server: Way::new(first),
+            from_client: RelayBuffer::new(first),
+            from_server: RelayBuffer::new(first),
             first,
             read: false,
             bulk: [false; 2],
@@ -146,7 +164,7 @@ impl Connection {
         }
     }
 
-    fn way(&mut self, direction: Direction) -> &mut Way {
+    fn way(&mut self, direction: Direction) -> &mut RelayBuffer {
         match direction {
             Direction::FromClient => &mut self.from_client,
             Direction::FromServer => &mut self.from_server,
@@ -172,19 +190,14 @@ impl Connection {
     }
 
     /// An end has gone, or both have: where it broke off, so does the other one.
-    pub(super) fn hang(
-        &mut self,
-        now: Duration,
-        end: Direction,
-        (gateway, buffer): (&mut Gateway, &mut Buffer),
-    ) {
+    pub(super) fn hang(&mut self, now: Duration, end: Direction, asks: &mut Asks<'_>) {
         if let Some(hung) = self.hung.get_mut(place(end)) {
             *hung = true;
         }
         // Who has called is told why by the server's half itself.
         let called = self.calling.is_some() && end == Direction::FromServer;
         if !called && !matches!(self.socket(end).take_error(), Ok(None)) {
-            self.end_by(now, end, (gateway, buffer));
+            self.end_by(now, end, asks);
         }
     }
 
@@ -200,23 +213,19 @@ impl Connection {
     }
 
     /// Does what can be done: reads what comes, asks about it, and writes what may leave.
-    pub(super) fn turn(
-        &mut self,
-        now: Duration,
-        (gateway, buffer): (&mut Gateway, &mut Buffer),
-    ) -> Outcome {
-        if self.calling.is_some() && !self.answered(now, (gateway, buffer)) {
+    pub(super) fn turn(&mut self, now: Duration, asks: &mut Asks<'_>) -> Outcome {
+        if self.calling.is_some() && !self.answered(now, asks) {
             return self.outcome();
         }
         for direction in [Direction::FromServer, Direction::FromClient] {
-            self.repeat(now, direction, (gateway, buffer));
-            self.write(now, direction, (gateway, buffer));
+            self.repeat(now, direction, asks);
+            self.write(now, direction, asks);
             for _ in 0..TERMINATED_READS {
-                if self.broken || !self.read(now, direction, (gateway, buffer)) {
+                if self.broken || !self.read(now, direction, asks) {
                     break;
                 }
             }
-            self.acknowledge(now, direction, (gateway, buffer));
+            self.acknowledge(now, direction, asks);
         }
         self.outcome()
     }
@@ -232,11 +241,11 @@ impl Connection {
     }
 
     /// Whether the server has taken the call.
-    fn answered(&mut self, now: Duration, (gateway, buffer): (&mut Gateway, &mut Buffer)) -> bool {
+    fn answered(&mut self, now: Duration, asks: &mut Asks<'_>) -> bool {
         let late = self.calling.is_some_and(|until| now >= until);
         let refused = !matches!(self.to_server.take_error(), Ok(None));
         if refused || late {
-            self.end_by(now, Direction::FromServer, (gateway, buffer));
+            self.end_by(now, Direction::FromServer, asks);
             return false;
         }
         if self.to_server.peer_addr().is_err() {
@@ -254,7 +263,7 @@ impl Connection {
             (Direction::FromClient, behind, Flags::default()),
         ] {
             let segment = self.segment(direction, sequence, flags);
-            let verdict = offer(now, (u64::MAX, self.read), &segment, 0, (gateway, buffer));
+            let verdict = asks.offer(now, u64::MAX, self.read, &segment, 0);
             if !verdict.is_some_and(|verdict| verdict.accepts()) {
                 self.broken = true;
             }
@@ -264,19 +273,14 @@ impl Connection {
     }
 
     /// One of the ends has broken the connection: the gateway is told, and the other end.
-    pub(super) fn end_by(
-        &mut self,
-        now: Duration,
-        end: Direction,
-        (gateway, buffer): (&mut Gateway, &mut Buffer),
-    ) {
+    pub(super) fn end_by(&mut self, now: Duration, end: Direction, asks: &mut Asks<'_>) {
         let sequence = self.way(end).begin().0;
         let flags = Flags {
             rst: true,
             ..Flags::default()
         };
         let reset = self.segment(end, sequence, flags);
-        offer(now, (u64::MAX, self.read), &reset, 0, (gateway, buffer));
+        asks.offer(now, u64::MAX, self.read, &reset, 0);
         self.broken = true;
     }
 
@@ -340,23 +344,18 @@ impl Connection {
     }
 
     /// Takes what one end has sent, once. Answers whether there may be more.
-    fn read(
-        &mut self,
-        now: Duration,
-        direction: Direction,
-        (gateway, buffer): (&mut Gateway, &mut Buffer),
-    ) -> bool {
+    fn read(&mut self, now: Duration, direction: Direction, asks: &mut Asks<'_>) -> bool {
         if !self.way(direction).has_room() {
             return false;
         }
         if let Some(more) = self.pipe(direction) {
             if more {
                 self.moved = now;
-                self.write(now, direction, (gateway, buffer));
+                self.write(now, direction, asks);
             }
             return more;
         }
-        let Some(room) = buffer.get_mut(HEADERS..) else {
+        let Some(room) = asks.buffer.get_mut(HEADERS..) else {
             return false;
         };
         let most = room.len();
@@ -365,7 +364,7 @@ impl Connection {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return true,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
             Err(_) => {
-                self.end_by(now, direction, (gateway, buffer));
+                self.end_by(now, direction, asks);
                 return false;
             }
         };
@@ -374,7 +373,7 @@ impl Connection {
             *bulk |= count == most;
         }
         let (sequence, number) = self.way(direction).begin();
-        let (mut fate, mut settled) = (Fate::Passes, None);
+        let (mut fate, mut settled) = (PieceVerdict::Passes, None);
         // Ends are always told: the flow is over then.
         if self.is_asked(direction) || count == 0 {
             let flags = Flags {
@@ -383,19 +382,13 @@ impl Connection {
             };
             let segment = self.segment(direction, sequence, flags);
             let token = self.token(direction, number);
-            let verdict = offer(
-                now,
-                (token, self.read),
-                &segment,
-                count,
-                (gateway, &mut *buffer),
-            );
+            let verdict = asks.offer(now, token, self.read, &segment, count);
             (fate, settled) = self.judge(direction, verdict);
         }
         let bytes = HEADERS.saturating_add(count);
-        let bytes = buffer.get(HEADERS..bytes).unwrap_or_default();
+        let bytes = asks.buffer.get(HEADERS..bytes).unwrap_or_default();
         let sent = match fate {
-            Fate::Passes if count > 0 && self.way(direction).is_empty() => {
+            PieceVerdict::Passes if count > 0 && self.way(direction).is_empty() => {
                 self.send(direction, bytes)
             }
             _ => 0,
@@ -407,27 +400,32 @@ impl Connection {
             way.keep(now, number, rest, fate, settled);
         }
         self.note_left(direction, sent > 0);
-        self.write(now, direction, (gateway, buffer));
+        self.write(now, direction, asks);
         // Where less came than there is room for, no more is there.
         count == most
     }
 
     /// What a verdict means for the piece that it is on; what follows for the connection follows at
     /// once where the piece does not wait.
-    fn judge(&mut self, direction: Direction, verdict: Option<Verdict>) -> (Fate, Option<Offload>) {
+    fn judge(
+        &mut self,
+        direction: Direction,
+        verdict: Option<Verdict>,
+    ) -> (PieceVerdict, Option<Offload>) {
         let Some(verdict) = verdict else {
             self.broken = true;
-            return (Fate::Again, None);
+            return (PieceVerdict::Again, None);
         };
         if verdict.is_held() {
-            return (Fate::Waits, verdict.offload());
+            return (PieceVerdict::Waits, verdict.offload());
         }
         let free = !self.is_asked(direction);
         self.follow(verdict.offload());
         // The end of what nobody is asked about goes on whatever is said of it.
-        match verdict.accepts() || free {
-            true => (Fate::Passes, None),
-            false => (Fate::Again, None),
+        if verdict.accepts() || free {
+            (PieceVerdict::Passes, None)
+        } else {
+            (PieceVerdict::Again, None)
         }
     }
 
@@ -472,28 +470,25 @@ impl Connection {
         &mut self,
         now: Duration,
         direction: Direction,
-        (number, verdict): (u32, Verdict),
+        number: u32,
+        verdict: Verdict,
     ) {
-        let fate = match verdict.accepts() {
-            true => Fate::Passes,
-            false => Fate::Again,
+        let fate = if verdict.accepts() {
+            PieceVerdict::Passes
+        } else {
+            PieceVerdict::Again
         };
         let settled = self.way(direction).release(now, number, fate).flatten();
         self.follow(settled);
     }
 
     /// Offers what was not taken again, once its time has come.
-    fn repeat(
-        &mut self,
-        now: Duration,
-        direction: Direction,
-        (gateway, buffer): (&mut Gateway, &mut Buffer),
-    ) {
+    fn repeat(&mut self, now: Duration, direction: Direction, asks: &mut Asks<'_>) {
         let (number, sequence, count) = match self.way(direction).repeat(now) {
             Ok(Some(repeat)) => {
                 let count = repeat.bytes.len();
                 let end = HEADERS.saturating_add(count);
-                match buffer.get_mut(HEADERS..end) {
+                match asks.buffer.get_mut(HEADERS..end) {
                     Some(room) => room.copy_from_slice(repeat.bytes),
                     None => return,
                 }
@@ -511,19 +506,14 @@ impl Connection {
         };
         let segment = self.segment(direction, sequence, flags);
         let token = self.token(direction, number);
-        let verdict = offer(now, (token, self.read), &segment, count, (gateway, buffer));
+        let verdict = asks.offer(now, token, self.read, &segment, count);
         let (fate, settled) = self.judge(direction, verdict);
         self.way(direction).release(now, number, fate);
-        self.follow(settled.filter(|_| fate == Fate::Passes));
+        self.follow(settled.filter(|_| fate == PieceVerdict::Passes));
     }
 
     /// Writes what may leave, and tells the gateway that the other end has it.
-    fn write(
-        &mut self,
-        now: Duration,
-        direction: Direction,
-        (gateway, buffer): (&mut Gateway, &mut Buffer),
-    ) {
+    fn write(&mut self, now: Duration, direction: Direction, asks: &mut Asks<'_>) {
         let mut wrote = false;
         loop {
             let mut other = self.socket(direction.other());
@@ -549,7 +539,7 @@ impl Connection {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => return self.end_by(now, direction.other(), (gateway, buffer)),
+                Err(_) => return self.end_by(now, direction.other(), asks),
             };
             self.way(direction).left(count);
             wrote = true;
@@ -575,12 +565,7 @@ impl Connection {
 
     /// Tells the gateway what the other end has by now: who follows a direction keeps what its
     /// receiver may still lack.
-    fn acknowledge(
-        &mut self,
-        now: Duration,
-        direction: Direction,
-        (gateway, buffer): (&mut Gateway, &mut Buffer),
-    ) {
+    fn acknowledge(&mut self, now: Duration, direction: Direction, asks: &mut Asks<'_>) {
         let back = direction.other();
         let left = self.left.get_mut(place(direction));
         let some = left.is_some_and(std::mem::take);
@@ -591,7 +576,7 @@ impl Connection {
         let sequence = self.way(back).begin().0;
         let segment = self.segment(back, sequence, Flags::default());
         // It says nothing but that: nobody waits for it.
-        let verdict = offer(now, (u64::MAX, self.read), &segment, 0, (gateway, buffer));
+        let verdict = asks.offer(now, u64::MAX, self.read, &segment, 0);
         self.follow(verdict.and_then(|verdict| verdict.offload()));
     }
 
@@ -610,25 +595,29 @@ fn place(direction: Direction) -> usize {
     }
 }
 
-/// Puts a segment to the gateway; the bytes stand in the buffer, and others in their place where it
-/// wants so. `read`: the connection's contents were to be followed. `None`: it is no segment.
-fn offer(
-    now: Duration,
-    (token, read): (u64, bool),
-    segment: &Segment,
-    count: usize,
-    (gateway, buffer): (&mut Gateway, &mut Buffer),
-) -> Option<Verdict> {
-    let begins = segment.write(buffer, count)?;
-    let end = HEADERS.saturating_add(count);
-    let packet = buffer.get(begins..end)?;
-    gateway.set_watched(read);
-    let verdict = gateway.handle_queued(now, token, LinkType::RawIp, packet);
-    if let Some(payload) = gateway.take_rewritten()
-        && let Some(place) = buffer.get_mut(HEADERS..end)
-        && place.len() == payload.len()
-    {
-        place.copy_from_slice(&payload);
+impl Asks<'_> {
+    /// Puts a segment to the gateway; the bytes stand in the buffer, and others in their place
+    /// where it wants so. `read`: the connection's contents were to be followed. `None`: it is no
+    /// segment.
+    fn offer(
+        &mut self,
+        now: Duration,
+        token: u64,
+        read: bool,
+        segment: &Segment,
+        count: usize,
+    ) -> Option<Verdict> {
+        let begins = segment.write(self.buffer, count)?;
+        let end = HEADERS.saturating_add(count);
+        let packet = self.buffer.get(begins..end)?;
+        self.gateway.set_watched(read);
+        let verdict = (self.gateway).handle_queued(now, token, LinkType::RawIp, packet);
+        if let Some(payload) = self.gateway.take_rewritten()
+            && let Some(place) = self.buffer.get_mut(HEADERS..end)
+            && place.len() == payload.len()
+        {
+            place.copy_from_slice(&payload);
+        }
+        Some(verdict)
     }
-    Some(verdict)
 }

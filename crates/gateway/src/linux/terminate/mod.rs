@@ -14,9 +14,9 @@
 mod connection;
 mod pipe;
 pub mod redirect;
+mod relay_buffer;
 mod segment;
 mod socket;
-mod way;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -28,7 +28,7 @@ use rustix::event::{Timespec, epoll};
 use serde::{Deserialize, Serialize};
 use socket2::Socket;
 
-use self::connection::{Buffer, Connection, Outcome};
+use self::connection::{Accepted, Asks, Buffer, Connection, Outcome};
 use self::socket::{listen, raise_files};
 use crate::flow::Direction;
 use crate::limits::{
@@ -201,9 +201,10 @@ impl Terminator {
         self.gone.clear();
         if self.rests.is_some_and(|until| until <= now) {
             self.rests = None;
-            match self.listeners.is_empty() {
-                true => self.reopen(now),
-                false => self.listen_on(),
+            if self.listeners.is_empty() {
+                self.reopen(now)
+            } else {
+                self.listen_on()
             }
         }
         let mut events = Vec::with_capacity(TERMINATED_TURN);
@@ -223,7 +224,11 @@ impl Terminator {
                         connection.armed(end(side)).take();
                         let gone = epoll::EventFlags::ERR | epoll::EventFlags::HUP;
                         if flags.intersects(gone) {
-                            connection.hang(now, end(side), (gateway, &mut self.buffer));
+                            let mut asks = Asks {
+                                gateway: &mut *gateway,
+                                buffer: &mut self.buffer,
+                            };
+                            connection.hang(now, end(side), &mut asks);
                         }
                         self.stirred.insert(serial);
                     }
@@ -254,7 +259,11 @@ impl Terminator {
             let Some(connection) = self.connections.get_mut(&serial) else {
                 continue;
             };
-            match connection.turn(now, (gateway, &mut self.buffer)) {
+            let mut asks = Asks {
+                gateway: &mut *gateway,
+                buffer: &mut self.buffer,
+            };
+            match connection.turn(now, &mut asks) {
                 Outcome::Goes => self.wait_for(serial),
                 Outcome::Over => {
                     if let Some(connection) = self.forget(serial) {
@@ -282,7 +291,7 @@ impl Terminator {
         };
         let number = u32::try_from(token & (FROM_SERVER - 1)).unwrap_or(0);
         if let Some(connection) = self.connections.get_mut(&serial) {
-            connection.release(now, direction, (number, verdict));
+            connection.release(now, direction, number, verdict);
             self.stirred.insert(serial);
         }
         true
@@ -316,7 +325,7 @@ impl Terminator {
                     return;
                 }
                 match self.listeners.get(place).map(Socket::accept) {
-                    Some(Ok(accepted)) => self.take(now, accepted, gateway),
+                    Some(Ok((socket, client))) => self.take(now, socket, &client, gateway),
                     Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => break,
                     // Whoever called has gone.
                     Some(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -343,7 +352,8 @@ impl Terminator {
     fn take(
         &mut self,
         now: Duration,
-        (socket, client): (Socket, socket2::SockAddr),
+        socket: Socket,
+        client: &socket2::SockAddr,
         gateway: &mut Gateway,
     ) {
         let server = socket.local_addr().ok();
@@ -358,8 +368,11 @@ impl Terminator {
         if let Some(&old) = self.ends.get(&(client, server)) {
             // Whoever calls from the same port again has nothing of the old connection any more.
             if let Some(connection) = self.connections.get_mut(&old) {
-                let working = (&mut *gateway, &mut *self.buffer);
-                connection.end_by(now, Direction::FromClient, working);
+                let mut asks = Asks {
+                    gateway: &mut *gateway,
+                    buffer: &mut self.buffer,
+                };
+                connection.end_by(now, Direction::FromClient, &mut asks);
             }
             self.totals.reset = self.totals.reset.saturating_add(1);
             drop(self.forget(old));
@@ -369,8 +382,16 @@ impl Terminator {
         let serial = self.next;
         self.totals.taken = self.totals.taken.saturating_add(1);
         self.ends.insert((client, server), serial);
-        let accepted = (socket, client, server);
-        let begun = Connection::begin(now, accepted, serial, (gateway, &mut self.buffer));
+        let accepted = Accepted {
+            socket,
+            client,
+            server,
+        };
+        let mut asks = Asks {
+            gateway,
+            buffer: &mut self.buffer,
+        };
+        let begun = Connection::begin(now, accepted, serial, &mut asks);
         let added = begun.and_then(|connection| {
             let data = |side: u64| epoll::EventData::new_u64((serial << 1) | side);
             for side in [0, 1] {

@@ -164,9 +164,10 @@ fn ours(rule: &str) -> Option<String> {
 fn set(ports: &[RangeInclusive<u16>]) -> String {
     let spans = apart(ports).into_iter().map(|span| {
         let (first, last) = span.into_inner();
-        match first == last {
-            true => first.to_string(),
-            false => format!("{first}-{last}"),
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
         }
     });
     format!("{{ {} }}", spans.collect::<Vec<_>>().join(", "))

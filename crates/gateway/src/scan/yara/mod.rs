@@ -366,9 +366,10 @@ fn add(compiler: &mut Compiler, file: &str, text: &str) -> Result<Added, Vec<Unr
         }
     }
     wrong.sort_by_key(|wrong| wrong.at);
-    match wrong.is_empty() {
-        true => Ok(known),
-        false => Err(wrong),
+    if wrong.is_empty() {
+        Ok(known)
+    } else {
+        Err(wrong)
     }
 }
 

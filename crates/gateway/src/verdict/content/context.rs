@@ -8,7 +8,7 @@ use crate::packet::L4;
 use crate::policy::{Failure, Item, Ruling};
 use crate::verdict::cache::ConnectionCache;
 use crate::verdict::effects::Effects;
-use crate::verdict::env::{Env, Subject};
+use crate::verdict::env::{Env, Subject, Unreadable};
 use crate::verdict::event::{EventKind, FileInfo, Text};
 use crate::verdict::machine::facts;
 use crate::verdict::state::Decided;
@@ -97,8 +97,13 @@ impl ContentContext<'_> {
         let Some(decided) = self.decided else {
             return;
         };
-        let kind = (self.now, EventKind::FileInfo);
-        let mut event = self.env.event(kind, &self.subject, decided, ruling);
+        let mut event = self.env.event(
+            self.now,
+            EventKind::FileInfo,
+            &self.subject,
+            decided,
+            ruling,
+        );
         event.fileinfo = Some(info(head, None));
         self.effects.note(event);
     }
@@ -115,10 +120,15 @@ impl ContentContext<'_> {
             return;
         };
         let mut event = self.env.unreadable(
-            (self.now, EventKind::FileInfo),
-            (&self.subject, decided),
-            (ruling, failure),
-            reason,
+            self.now,
+            EventKind::FileInfo,
+            &Unreadable {
+                subject: &self.subject,
+                decided,
+                ruling,
+                failure,
+                reason,
+            },
         );
         event.fileinfo = Some(info(head, None));
         self.effects.note(event);
@@ -129,8 +139,9 @@ impl ContentContext<'_> {
         let Some(decided) = self.decided else {
             return;
         };
-        let kind = (self.now, EventKind::Message);
-        let mut event = self.env.event(kind, &self.subject, decided, ruling);
+        let mut event =
+            self.env
+                .event(self.now, EventKind::Message, &self.subject, decided, ruling);
         let texts = decided.policy.keeps_texts(ruling);
         event.message = Some(Text {
             size: u64::try_from(message.text.len()).unwrap_or(u64::MAX),
@@ -151,8 +162,13 @@ impl ContentContext<'_> {
         rest: FilePart,
     ) -> Option<FilePart> {
         let decided = self.decided?;
-        let kind = (self.now, EventKind::FileInfo);
-        let mut event = self.env.event(kind, &self.subject, decided, ruling);
+        let mut event = self.env.event(
+            self.now,
+            EventKind::FileInfo,
+            &self.subject,
+            decided,
+            ruling,
+        );
         event.fileinfo = Some(info(head, Some(bytes)));
         Some(FilePart {
             end: Some(FileEnd::Whole(Box::new(event))),

@@ -12,7 +12,7 @@ use super::super::{REFUSE, REFUSE_EARLY, REFUSE_NEW, load_program};
 use super::{Folder, not_tested, packet_of};
 use crate::limits::MAX_BLOCKED;
 use crate::packet::L4;
-use crate::verdict::{BlockedCall, Cached, Call};
+use crate::verdict::{BlockedConnections, Cached, Caller};
 
 /// `TC_ACT_SHOT` and `TC_ACT_UNSPEC`, `XDP_DROP` and `XDP_PASS`, and what a rule takes for a match
 /// and for none.
@@ -99,7 +99,7 @@ fn ethernet(packet: &[u8]) -> Vec<u8> {
 }
 
 /// The call of the conversation with this place ([`packet_of`]).
-pub(super) fn call(place: usize, l4: L4) -> Call {
+pub(super) fn call(place: usize, l4: L4) -> Caller {
     let (client, server): (IpAddr, IpAddr) = match place % 2 {
         0 => ([10, 0, 0, 1].into(), [192, 0, 2, 2].into()),
         _ => (
@@ -107,15 +107,15 @@ pub(super) fn call(place: usize, l4: L4) -> Call {
             "2001:db8::c000:202".parse().unwrap(),
         ),
     };
-    Call {
+    Caller {
         server: SocketAddr::new(server, [80, 53, 6_881][place % 3]),
         l4,
         client,
     }
 }
 
-pub(super) fn until(call: Call, until: Duration) -> Cached {
-    Cached::Until(BlockedCall {
+pub(super) fn until(call: Caller, until: Duration) -> Cached {
+    Cached::Until(BlockedConnections {
         call,
         until,
         announced: false,
@@ -129,7 +129,7 @@ fn the_latest_is_refused_however_many_there_were() {
     let Some(border) = border("refused-many") else {
         return;
     };
-    let of_client = |n: u32| Call {
+    let of_client = |n: u32| Caller {
         client: IpAddr::V4((0x0b00_0000 + n).into()),
         ..call(0, L4::Tcp)
     };
@@ -294,7 +294,7 @@ fn whoever_comes_after_knows_who_is_refused_and_for_how_long() {
         (call(1, L4::Udp), NOW + 2 * MINUTE, true),
         (call(3, L4::Tcp), NOW, true),
     ]
-    .map(|(call, until, announced)| BlockedCall {
+    .map(|(call, until, announced)| BlockedConnections {
         call,
         until,
         announced,
@@ -303,7 +303,7 @@ fn whoever_comes_after_knows_who_is_refused_and_for_how_long() {
         border.cache.tell(NOW, &Cached::Until(blocked));
     }
     // Told anew it is what it was told last.
-    let last = BlockedCall {
+    let last = BlockedConnections {
         announced: false,
         ..left[1]
     };
@@ -325,7 +325,7 @@ fn whoever_comes_after_knows_who_is_refused_and_for_how_long() {
         assert!(late < Duration::from_secs(5), "{found:?}");
     }
     // One that is announced again ends, whoever has told of it; all others stay.
-    let announced = |blocked: BlockedCall| {
+    let announced = |blocked: BlockedConnections| {
         let call = blocked.call;
         border
             .cache

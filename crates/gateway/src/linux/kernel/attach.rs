@@ -23,7 +23,7 @@ const ETHTOOL: Tool = Tool {
 
 /// Where the connection cache is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum AttachPoint {
     /// In drivers that keep their offloads, elsewhere behind them.
     #[default]
     Auto,
@@ -35,7 +35,7 @@ pub enum Place {
 
 /// Where it is at one interface.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Placed {
+pub struct AttachedAt {
     /// The interface.
     pub interface: String,
     /// `xdp`: in its driver; `tc`: behind it; `filter`: not before the packet filter, which
@@ -53,9 +53,10 @@ pub struct Placed {
 pub(super) fn put(
     interface: &str,
     programs: &Path,
-    (place, late): (Place, Option<&str>),
-) -> Result<Placed, KernelError> {
-    let placed = |at, why| Placed {
+    place: AttachPoint,
+    late: Option<&str>,
+) -> Result<AttachedAt, KernelError> {
+    let placed = |at, why| AttachedAt {
         interface: interface.to_owned(),
         at,
         while_needed: false,
@@ -63,33 +64,33 @@ pub(super) fn put(
     };
     if !has_frames(interface) {
         let why = "its packets have no Ethernet header to look behind".to_owned();
-        if place == Place::Xdp {
+        if place == AttachPoint::Xdp {
             return Err(KernelError::Refused(REFUSE_EARLY, why));
         }
         ingress::take_out(interface, &[programs.to_owned()])?;
         return Ok(placed("filter", Some(why)));
     }
     let early = match (place, late) {
-        (Place::Tc, _) => Err(None),
+        (AttachPoint::Tc, _) => Err(None),
         (_, Some(late)) => Err(Some(late.to_owned())),
-        (Place::Xdp, None) => {
-            hook_early(interface, programs).map_err(|error| Some(error.to_string()))
+        (AttachPoint::Xdp, None) => {
+            attach_xdp(interface, programs).map_err(|error| Some(error.to_string()))
         }
-        (Place::Auto, None) => try_early(interface, programs).map_err(Some),
+        (AttachPoint::Auto, None) => try_xdp(interface, programs).map_err(Some),
     };
     match early {
         Ok(()) => {
             ingress::take_out(interface, &[programs.to_owned()])?;
             Ok(placed("xdp", None))
         }
-        Err(Some(why)) if place == Place::Xdp => Err(KernelError::Refused(REFUSE_EARLY, why)),
+        Err(Some(why)) if place == AttachPoint::Xdp => Err(KernelError::Refused(REFUSE_EARLY, why)),
         Err(why) => {
             // Where the kernel has lists, it is put in and taken out at no cost.
             let while_needed = ingress::has_list(interface);
             if !while_needed {
                 ingress::take(interface, programs)?;
             }
-            Ok(Placed {
+            Ok(AttachedAt {
                 while_needed,
                 ..placed("tc", why)
             })
@@ -108,7 +109,7 @@ fn has_frames(interface: &str) -> bool {
 }
 
 /// Puts it into the driver, if that keeps its offloads.
-fn try_early(interface: &str, programs: &Path) -> Result<(), String> {
+fn try_xdp(interface: &str, programs: &Path) -> Result<(), String> {
     let device = Path::new("/sys/class/net").join(interface).join("device");
     if !device.exists() {
         return Err("it is virtual, and has no driver of its own".to_owned());
@@ -118,7 +119,7 @@ fn try_early(interface: &str, programs: &Path) -> Result<(), String> {
     if before.contains(TAGS_TAKEN_OFF) {
         return Err("it takes VLANs' tags off, and the program could not tell them".to_owned());
     }
-    hook_early(interface, programs).map_err(told)?;
+    attach_xdp(interface, programs).map_err(told)?;
     let after = ETHTOOL.run(&["-k", interface], "");
     let lost = match after {
         Ok(after) => lost(&before, &after),
@@ -127,7 +128,7 @@ fn try_early(interface: &str, programs: &Path) -> Result<(), String> {
     if lost.is_empty() {
         return Ok(());
     }
-    unhook_early(interface, &[programs.to_owned()]).map_err(told)?;
+    detach_xdp(interface, &[programs.to_owned()]).map_err(told)?;
     Err(format!("its driver gives up {} for it", lost.join(", ")))
 }
 
@@ -143,7 +144,7 @@ fn lost(before: &str, after: &str) -> Vec<String> {
     before
 }
 
-fn hook_early(interface: &str, programs: &Path) -> Result<(), ToolError> {
+fn attach_xdp(interface: &str, programs: &Path) -> Result<(), ToolError> {
     let path = programs.join(REFUSE_EARLY).display().to_string();
     // Somebody else's stays: the kernel refuses without -force.
     let set = ["link", "set", "dev", interface, "xdpdrv", "pinned", &path];
@@ -152,7 +153,7 @@ fn hook_early(interface: &str, programs: &Path) -> Result<(), ToolError> {
 
 /// Takes ours out of an interface's driver: what is pinned in one of these folders, or has our
 /// program's name. `ip` sees names only with CAP_SYS_ADMIN.
-pub(super) fn unhook_early(interface: &str, folders: &[PathBuf]) -> Result<(), ToolError> {
+pub(super) fn detach_xdp(interface: &str, folders: &[PathBuf]) -> Result<(), ToolError> {
     let show = ["-details", "link", "show", "dev", interface];
     let Some(shown) = IP.run_if_there(&show)? else {
         return Ok(());
@@ -183,7 +184,7 @@ pub fn unhook(interface: &str, bpffs: &Path) -> Result<(), ToolError> {
         return Ok(());
     }
     let folders = super::folders(bpffs);
-    let early = unhook_early(interface, &folders);
+    let early = detach_xdp(interface, &folders);
     ingress::take_out(interface, &folders).and(early)
 }
 

@@ -13,7 +13,7 @@ use crate::limits::MAX_STREAK;
 
 /// One of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lane {
+pub(super) enum QueueKind {
     /// Flows of which nobody knows yet what they carry.
     New,
     /// Connections whose contents are followed.
@@ -22,35 +22,35 @@ pub(super) enum Lane {
 
 /// A packet's name in both: its lane and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ticket {
-    lane: Lane,
+pub(super) struct PacketId {
+    lane: QueueKind,
     id: u32,
 }
 
 /// The bit of a token that says the lane.
 const FOLLOWED: u64 = 1 << 32;
 
-impl Ticket {
+impl PacketId {
     /// As a gateway is told it.
     pub(super) fn token(self) -> u64 {
         let lane = match self.lane {
-            Lane::New => 0,
-            Lane::Followed => FOLLOWED,
+            QueueKind::New => 0,
+            QueueKind::Followed => FOLLOWED,
         };
         u64::from(self.id) | lane
     }
 
     /// It came by the lane of connections whose contents are followed.
     pub(super) fn is_followed(self) -> bool {
-        self.lane == Lane::Followed
+        self.lane == QueueKind::Followed
     }
 
     /// Back from that; `None`: it was never one.
     pub(super) fn of(token: u64) -> Option<Self> {
         let lane = if token & FOLLOWED == 0 {
-            Lane::New
+            QueueKind::New
         } else {
-            Lane::Followed
+            QueueKind::Followed
         };
         let id = u32::try_from(token & !FOLLOWED).ok()?;
         Some(Self { lane, id })
@@ -59,15 +59,15 @@ impl Ticket {
 
 /// Both queues.
 #[derive(Debug)]
-pub struct Lanes {
+pub struct QueuePair {
     new: Queue,
     followed: Queue,
-    latest: Lane,
+    latest: QueueKind,
     /// Reads of the first lane since the other one had a turn.
     streak: u8,
 }
 
-impl Lanes {
+impl QueuePair {
     /// Binds queue `number` for new flows and queue `followed` for those whose contents are
     /// followed.
     ///
@@ -77,7 +77,7 @@ impl Lanes {
         Ok(Self {
             new: Queue::open(number, fail_open)?,
             followed: Queue::open(followed, fail_open)?,
-            latest: Lane::New,
+            latest: QueueKind::New,
             streak: 0,
         })
     }
@@ -91,20 +91,20 @@ impl Lanes {
     /// one lane to the other by our own verdict only, so that its packets stay in order.
     pub(super) fn receive(&mut self) -> io::Result<bool> {
         let turns = if self.streak < MAX_STREAK {
-            [Lane::New, Lane::Followed]
+            [QueueKind::New, QueueKind::Followed]
         } else {
-            [Lane::Followed, Lane::New]
+            [QueueKind::Followed, QueueKind::New]
         };
         for lane in turns {
             if self.queue(lane).receive()? {
                 self.latest = lane;
                 self.streak = match lane {
-                    Lane::New => self.streak.saturating_add(1),
-                    Lane::Followed => 0,
+                    QueueKind::New => self.streak.saturating_add(1),
+                    QueueKind::Followed => 0,
                 };
                 return Ok(true);
             }
-            if lane == Lane::New {
+            if lane == QueueKind::New {
                 // Their verdicts do not wait for those of a whole turn.
                 self.new.flush()?;
             }
@@ -114,15 +114,15 @@ impl Lanes {
     }
 
     /// The packets of the latest [`receive`](Self::receive).
-    pub(super) fn packets(&self) -> impl Iterator<Item = (Ticket, Queued<'_>)> {
+    pub(super) fn packets(&self) -> impl Iterator<Item = (PacketId, Queued<'_>)> {
         let lane = self.latest;
         let queue = match lane {
-            Lane::New => &self.new,
-            Lane::Followed => &self.followed,
+            QueueKind::New => &self.new,
+            QueueKind::Followed => &self.followed,
         };
         queue.packets().map(move |packet| {
             (
-                Ticket {
+                PacketId {
                     lane,
                     id: packet.id,
                 },
@@ -134,13 +134,12 @@ impl Lanes {
     /// As [`Queue::verdict`].
     pub(super) fn verdict(
         &mut self,
-        ticket: Ticket,
+        id: PacketId,
         accept: bool,
         mark: Option<u32>,
         changed: Option<&[u8]>,
     ) -> io::Result<()> {
-        self.queue(ticket.lane)
-            .verdict(ticket.id, accept, mark, changed)
+        self.queue(id.lane).verdict(id.id, accept, mark, changed)
     }
 
     /// As [`Queue::set_fail_open`], for both.
@@ -155,28 +154,28 @@ impl Lanes {
         self.followed.flush()
     }
 
-    fn queue(&mut self, lane: Lane) -> &mut Queue {
+    fn queue(&mut self, lane: QueueKind) -> &mut Queue {
         match lane {
-            Lane::New => &mut self.new,
-            Lane::Followed => &mut self.followed,
+            QueueKind::New => &mut self.new,
+            QueueKind::Followed => &mut self.followed,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Lane, Ticket};
+    use super::{PacketId, QueueKind};
 
     #[test]
     fn tokens_keep_lanes_and_numbers_apart() {
         let mut tokens = std::collections::BTreeSet::new();
-        for lane in [Lane::New, Lane::Followed] {
+        for lane in [QueueKind::New, QueueKind::Followed] {
             for id in [0, 1, u32::MAX] {
-                let ticket = Ticket { lane, id };
-                assert!(tokens.insert(ticket.token()));
-                assert_eq!(Ticket::of(ticket.token()), Some(ticket));
+                let id = PacketId { lane, id };
+                assert!(tokens.insert(id.token()));
+                assert_eq!(PacketId::of(id.token()), Some(id));
             }
         }
-        assert_eq!(Ticket::of(1 << 33), None);
+        assert_eq!(PacketId::of(1 << 33), None);
     }
 }

@@ -25,9 +25,9 @@ const ACK: u8 = 0x10;
 /// Flows that are handed over, for the loops of all queues: whichever gets a flow's packet takes
 /// what had passed of it.
 #[derive(Clone)]
-pub struct Handed(Arc<Shelf>);
+pub struct FlowBacklog(Arc<BacklogState>);
 
-struct Shelf {
+struct BacklogState {
     /// Flows that wait to be taken; none is by far the most usual.
     count: AtomicUsize,
     places: Mutex<Places>,
@@ -40,7 +40,7 @@ struct Places {
 
 /// What had passed in a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct PassedPackets {
     /// Whole packets in their order, of which the end may be missing.
     pub packets: Vec<Vec<u8>>,
     /// The receiver of the packet that is asked about, and where it is on its link.
@@ -50,22 +50,22 @@ pub struct Taken {
 /// Flows by their ends, the oldest first.
 #[derive(Default)]
 struct Waiting {
-    flows: HashMap<Ends, Taken>,
+    flows: HashMap<Ends, PassedPackets>,
     order: VecDeque<Ends>,
 }
 
 /// The lower end, the higher one, and the transport.
 type Ends = (SocketAddr, SocketAddr, L4);
 
-impl fmt::Debug for Handed {
+impl fmt::Debug for FlowBacklog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Handed").finish_non_exhaustive()
+        f.debug_tuple("FlowBacklog").finish_non_exhaustive()
     }
 }
 
-impl Handed {
+impl FlowBacklog {
     pub(super) fn new(ring: RingBuf<MapData>) -> Self {
-        Self(Arc::new(Shelf {
+        Self(Arc::new(BacklogState {
             count: AtomicUsize::new(0),
             places: Mutex::new(Places {
                 ring,
@@ -82,7 +82,7 @@ impl Handed {
         while let Some(flow) = ring.next() {
             let flow = Flow::read(&mut &*flow);
             if let Some(passed) = flow.and_then(Passed::of) {
-                let taken = Taken {
+                let taken = PassedPackets {
                     packets: passed.packets(),
                     receiver: passed.receiver(),
                 };
@@ -94,7 +94,7 @@ impl Handed {
 
     /// What had passed in the flow of this IP packet, if that was not taken yet.
     #[must_use]
-    pub fn take(&self, packet: &[u8]) -> Option<Taken> {
+    pub fn take(&self, packet: &[u8]) -> Option<PassedPackets> {
         if self.0.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -114,7 +114,7 @@ impl Handed {
 }
 
 impl Waiting {
-    fn take(&mut self, ends: &Ends) -> Option<Taken> {
+    fn take(&mut self, ends: &Ends) -> Option<PassedPackets> {
         let taken = self.flows.remove(ends);
         if self.flows.is_empty() {
             self.order.clear();
@@ -124,7 +124,7 @@ impl Waiting {
 
     /// A flow that comes again begins anew. The oldest is forgotten where there are too many: its
     /// packet was lost.
-    fn add(&mut self, ends: Ends, taken: Taken) {
+    fn add(&mut self, ends: Ends, taken: PassedPackets) {
         if self.flows.insert(ends, taken).is_none() {
             self.order.push_back(ends);
         }
@@ -203,7 +203,7 @@ impl Passed {
         for (from, opened) in self.opened.into_iter().enumerate() {
             if let Some((number, answered)) = opened {
                 let flags = if answered { SYN | ACK } else { SYN };
-                packets.push(self.packet(from, (number, flags), (0, &[])));
+                packets.push(self.packet(from, number, flags, 0, &[]));
             }
         }
         let used = usize::try_from(self.flow.used).unwrap_or(usize::MAX);
@@ -219,9 +219,9 @@ impl Passed {
                 L4::Tcp => head.length.min(LONGEST),
                 L4::Udp => head.length,
             };
-            packets.push(self.packet(from, (number, PUSH | ACK), (said, bytes)));
+            packets.push(self.packet(from, number, PUSH | ACK, said, bytes));
             let next = number.wrapping_add(head.length);
-            self.unknown(from, (number.wrapping_add(said), next), &mut packets);
+            self.unknown(from, number.wrapping_add(said), next, &mut packets);
             if let Some(reached) = reached.get_mut(from) {
                 *reached = reached.map(|_| next);
             }
@@ -230,7 +230,7 @@ impl Passed {
         }
         for (from, (reached, next)) in reached.into_iter().zip(self.flow.next).enumerate() {
             if let Some(reached) = reached {
-                self.unknown(from, (reached, next), &mut packets);
+                self.unknown(from, reached, next, &mut packets);
             }
         }
         packets
@@ -238,7 +238,7 @@ impl Passed {
 
     /// Packets without a byte for what has passed and was not kept: as many as there were of its
     /// sender, at most, so that they count as those did.
-    fn unknown(&self, from: usize, (mut number, end): (u32, u32), packets: &mut Vec<Vec<u8>>) {
+    fn unknown(&self, from: usize, mut number: u32, end: u32, packets: &mut Vec<Vec<u8>>) {
         // What is behind is no gap: whoever wrote it was changing it.
         let far = end.wrapping_sub(number);
         if self.l4 == L4::Udp || far > MAX_UNKNOWN {
@@ -250,18 +250,13 @@ impl Passed {
             .clamp(length32(FULL_SEGMENT), LONGEST);
         while number != end {
             let length = end.wrapping_sub(number).min(piece);
-            packets.push(self.packet(from, (number, PUSH | ACK), (length, &[])));
+            packets.push(self.packet(from, number, PUSH | ACK, length, &[]));
             number = number.wrapping_add(length);
         }
     }
 
     /// A packet with a payload of `length` bytes, of which these are there.
-    fn packet(
-        &self,
-        from: usize,
-        (number, flags): (u32, u8),
-        (length, bytes): (u32, &[u8]),
-    ) -> Vec<u8> {
+    fn packet(&self, from: usize, number: u32, flags: u8, length: u32, bytes: &[u8]) -> Vec<u8> {
         let [first, second] = self.ends;
         let [opened, answer] = self.opened;
         let (source, destination, other) = match from {
@@ -349,7 +344,7 @@ fn header(l4: L4, ends: (IpAddr, IpAddr), length: usize) -> Vec<u8> {
 )]
 mod tests {
     use super::super::layout::{Address, Flow, Form as _, KeptHead, Port};
-    use super::{ACK, Passed, SYN, Taken, Waiting, key};
+    use super::{ACK, Passed, PassedPackets, SYN, Waiting, key};
     use crate::packet::{Decoder, L4, LinkType};
 
     /// A connection from the higher end, with these packets.
@@ -380,8 +375,8 @@ mod tests {
         flow
     }
 
-    fn passed(byte: u8) -> Taken {
-        Taken {
+    fn passed(byte: u8) -> PassedPackets {
+        PassedPackets {
             packets: vec![vec![byte]],
             receiver: None,
         }

@@ -13,7 +13,7 @@ use crate::verdict::Offload;
 
 /// What the gateway says of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum PieceVerdict {
     /// It may leave.
     Passes,
     /// It waits until it is released.
@@ -64,7 +64,7 @@ pub(super) struct Repeat<'a> {
 
 /// One direction.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(super) struct RelayBuffer {
     /// The number of the next byte that is read.
     sequence: u32,
     /// The number behind the last byte that has left.
@@ -82,7 +82,7 @@ pub(super) struct Way {
     shut: bool,
 }
 
-impl Way {
+impl RelayBuffer {
     /// A direction whose SYN has this number.
     pub(super) fn new(first: u32) -> Self {
         let begun = first.wrapping_add(1);
@@ -159,7 +159,7 @@ impl Way {
         now: Duration,
         number: u32,
         bytes: &[u8],
-        fate: Fate,
+        fate: PieceVerdict,
         settled: Option<Offload>,
     ) {
         let last = bytes.is_empty();
@@ -188,7 +188,7 @@ impl Way {
         &mut self,
         now: Duration,
         number: u32,
-        fate: Fate,
+        fate: PieceVerdict,
     ) -> Option<Option<Offload>> {
         let piece = self
             .pieces
@@ -200,8 +200,8 @@ impl Way {
         };
         piece.state = state(now, fate, tries);
         Some(match fate {
-            Fate::Passes => piece.settled.take(),
-            Fate::Waits | Fate::Again => None,
+            PieceVerdict::Passes => piece.settled.take(),
+            PieceVerdict::Waits | PieceVerdict::Again => None,
         })
     }
 
@@ -277,11 +277,11 @@ impl Way {
     }
 }
 
-fn state(now: Duration, fate: Fate, tries: u8) -> State {
+fn state(now: Duration, fate: PieceVerdict, tries: u8) -> State {
     match fate {
-        Fate::Passes => State::Ready,
-        Fate::Waits => State::Waits,
-        Fate::Again => State::Again {
+        PieceVerdict::Passes => State::Ready,
+        PieceVerdict::Waits => State::Waits,
+        PieceVerdict::Again => State::Again {
             at: now.saturating_add(TERMINATED_AGAIN),
             tries: tries.saturating_add(1),
         },
@@ -294,20 +294,20 @@ mod tests {
 
     use proptest::prelude::{Just, any, prop_oneof, proptest};
 
-    use super::{Fate, Next, Way};
+    use super::{Next, PieceVerdict, RelayBuffer};
     use crate::limits::{TERMINATED_AGAIN, TERMINATED_PENDING, TERMINATED_TRIES};
     use crate::verdict::Offload;
 
     const NOW: Duration = Duration::from_secs(1);
 
-    fn keep(way: &mut Way, bytes: &[u8], fate: Fate) -> u32 {
+    fn keep(way: &mut RelayBuffer, bytes: &[u8], fate: PieceVerdict) -> u32 {
         let (_, number) = way.begin();
         way.keep(NOW, number, bytes, fate, None);
         number
     }
 
     /// All that may leave, taken by so many bytes at once.
-    fn drain(way: &mut Way, step: usize) -> Vec<u8> {
+    fn drain(way: &mut RelayBuffer, step: usize) -> Vec<u8> {
         let mut taken = Vec::new();
         while let Some(next) = way.next() {
             let count = match next {
@@ -329,14 +329,14 @@ mod tests {
 
     #[test]
     fn what_waits_keeps_what_is_behind_it() {
-        let mut way = Way::new(0);
-        keep(&mut way, b"one", Fate::Passes);
-        let waiting = keep(&mut way, b"two", Fate::Waits);
-        keep(&mut way, b"three", Fate::Passes);
-        keep(&mut way, b"", Fate::Passes);
+        let mut way = RelayBuffer::new(0);
+        keep(&mut way, b"one", PieceVerdict::Passes);
+        let waiting = keep(&mut way, b"two", PieceVerdict::Waits);
+        keep(&mut way, b"three", PieceVerdict::Passes);
+        keep(&mut way, b"", PieceVerdict::Passes);
         assert_eq!(drain(&mut way, 2), b"one");
         assert!(!way.is_shut());
-        assert_eq!(way.release(NOW, waiting, Fate::Passes), Some(None));
+        assert_eq!(way.release(NOW, waiting, PieceVerdict::Passes), Some(None));
         assert_eq!(drain(&mut way, 2), b"twothree");
         assert!(way.is_shut() && way.is_empty());
         // The bytes, the SYN and the end.
@@ -345,32 +345,38 @@ mod tests {
 
     #[test]
     fn what_is_not_taken_is_offered_again_and_not_for_ever() {
-        let mut way = Way::new(0);
-        let number = keep(&mut way, b"one", Fate::Again);
+        let mut way = RelayBuffer::new(0);
+        let number = keep(&mut way, b"one", PieceVerdict::Again);
         assert_eq!(way.repeat(NOW), Ok(None));
         let mut now = NOW;
         for _ in 1..TERMINATED_TRIES {
             now += TERMINATED_AGAIN;
             let repeat = way.repeat(now).unwrap().unwrap();
             assert_eq!((repeat.number, repeat.bytes), (number, b"one".as_slice()));
-            way.release(now, number, Fate::Again);
+            way.release(now, number, PieceVerdict::Again);
         }
         assert_eq!(way.repeat(now + TERMINATED_AGAIN), Err(()));
     }
 
     #[test]
     fn what_follows_for_the_connection_follows_when_the_piece_is_let_go() {
-        let mut way = Way::new(0);
+        let mut way = RelayBuffer::new(0);
         let (_, number) = way.begin();
-        way.keep(NOW, number, b"one", Fate::Waits, Some(Offload::Allowed));
-        let settled = way.release(NOW, number, Fate::Passes);
+        way.keep(
+            NOW,
+            number,
+            b"one",
+            PieceVerdict::Waits,
+            Some(Offload::Allowed),
+        );
+        let settled = way.release(NOW, number, PieceVerdict::Passes);
         assert_eq!(settled, Some(Some(Offload::Allowed)));
-        assert_eq!(way.release(NOW, number + 1, Fate::Passes), None);
+        assert_eq!(way.release(NOW, number + 1, PieceVerdict::Passes), None);
     }
 
     #[test]
     fn what_is_in_the_pipe_leaves_before_what_is_read_behind_it() {
-        let mut way = Way::new(0);
+        let mut way = RelayBuffer::new(0);
         way.pipe(5);
         assert!(way.may_pipe() && !way.is_empty() && way.has_room());
         assert!(!way.choke());
@@ -378,7 +384,7 @@ mod tests {
         way.left(1);
         assert!(way.has_room());
         way.pipe(1);
-        keep(&mut way, b"more", Fate::Passes);
+        keep(&mut way, b"more", PieceVerdict::Passes);
         assert!(!way.may_pipe());
         assert_eq!(drain(&mut way, 3), b"|||||more");
         assert_eq!((way.delivered(), way.pending), (11, 0));
@@ -386,13 +392,13 @@ mod tests {
 
     #[test]
     fn no_more_is_read_than_may_wait() {
-        let mut way = Way::new(0);
+        let mut way = RelayBuffer::new(0);
         while way.has_room() {
-            keep(&mut way, &[0; 10_000], Fate::Waits);
+            keep(&mut way, &[0; 10_000], PieceVerdict::Waits);
         }
         assert!(way.pending < TERMINATED_PENDING + 11_000);
-        let mut way = Way::new(0);
-        keep(&mut way, b"", Fate::Waits);
+        let mut way = RelayBuffer::new(0);
+        keep(&mut way, b"", PieceVerdict::Waits);
         assert!(!way.has_room());
     }
 
@@ -402,19 +408,19 @@ mod tests {
         #[test]
         fn bytes_leave_whole_and_in_order(
             pieces in proptest::collection::vec(
-                (1_usize..50, prop_oneof![Just(Fate::Passes), Just(Fate::Waits), Just(Fate::Again)]),
+                (1_usize..50, prop_oneof![Just(PieceVerdict::Passes), Just(PieceVerdict::Waits), Just(PieceVerdict::Again)]),
                 1..20,
             ),
             order in proptest::collection::vec(any::<proptest::sample::Index>(), 40),
             step in 1_usize..60,
         ) {
-            let mut way = Way::new(0);
+            let mut way = RelayBuffer::new(0);
             let (mut read, mut left, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
             for (place, (length, fate)) in pieces.into_iter().enumerate() {
                 let bytes = vec![u8::try_from(place).unwrap(); length];
                 read.extend_from_slice(&bytes);
                 let number = keep(&mut way, &bytes, fate);
-                if fate != Fate::Passes {
+                if fate != PieceVerdict::Passes {
                     waiting.push(number);
                 }
                 left.extend(drain(&mut way, step));
@@ -424,12 +430,12 @@ mod tests {
                     break;
                 }
                 let number = waiting.swap_remove(index.index(waiting.len()));
-                way.release(NOW, number, Fate::Passes);
+                way.release(NOW, number, PieceVerdict::Passes);
                 left.extend(drain(&mut way, step));
                 assert!(read.starts_with(&left));
             }
             for number in waiting {
-                way.release(NOW, number, Fate::Passes);
+                way.release(NOW, number, PieceVerdict::Passes);
             }
             left.extend(drain(&mut way, step));
             assert_eq!(left, read);

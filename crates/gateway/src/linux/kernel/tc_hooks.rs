@@ -14,11 +14,11 @@ use super::refused::KernelCache;
 use super::{KernelError, REFUSE, ingress};
 use crate::limits::PLACES_LOOK;
 use crate::linux::border::number;
-use crate::linux::priority::go_along;
+use crate::linux::priority::reset_priority;
 
 /// What the keeper is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum Command {
     /// Somebody is blocked, and nobody was.
     Blocked,
     /// Places stay as they are from now on.
@@ -26,46 +26,46 @@ pub(super) enum Word {
 }
 
 /// The thread.
-pub(super) struct Keeper {
-    words: Sender<Word>,
+pub(super) struct TcHookManager {
+    commands: Sender<Command>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for TcHookManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").finish_non_exhaustive()
+        f.debug_struct("TcHookManager").finish_non_exhaustive()
     }
 }
 
-impl Keeper {
+impl TcHookManager {
     /// Takes the places, so that it is known that they can be had, and leaves them until somebody
     /// is blocked.
     ///
     /// # Errors
     /// The kernel refuses a place, or the system gives no thread.
     pub(super) fn start(mut places: Places) -> Result<Self, KernelError> {
-        let (words, heard) = channel();
-        places.cache.tell_keeper(words.clone());
+        let (commands, heard) = channel();
+        places.cache.tell_keeper(commands.clone());
         places.take()?;
         places.tend();
         let thread = std::thread::Builder::new()
             .name("cache".to_owned())
             .spawn(move || {
-                go_along();
+                reset_priority();
                 places.keep(&heard);
             })
             .map_err(|error| KernelError::Refused(REFUSE, error.to_string()))?;
         Ok(Self {
-            words,
+            commands,
             thread: Some(thread),
         })
     }
 }
 
-impl Drop for Keeper {
+impl Drop for TcHookManager {
     fn drop(&mut self) {
         // A thread that has ended takes no word.
-        self.words.send(Word::Stop).ok();
+        self.commands.send(Command::Stop).ok();
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }
@@ -92,16 +92,17 @@ impl Places {
         }
     }
 
-    fn keep(&mut self, heard: &Receiver<Word>) {
+    fn keep(&mut self, heard: &Receiver<Command>) {
         loop {
-            let word = match self.taken.is_empty() && !self.cache.refuses() {
-                true => heard.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            let word = if self.taken.is_empty() && !self.cache.refuses() {
+                heard.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
                 // An interface may go and come again, and whoever is blocked is so for a time only.
-                false => heard.recv_timeout(PLACES_LOOK),
+                heard.recv_timeout(PLACES_LOOK)
             };
             match word {
-                Ok(Word::Blocked) | Err(RecvTimeoutError::Timeout) => self.tend(),
-                Ok(Word::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Command::Blocked) | Err(RecvTimeoutError::Timeout) => self.tend(),
+                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::priority::go_behind;
+use super::priority::lower_priority;
 use crate::limits::MAX_SCAN_BACKLOG;
 use crate::scan::Start;
 use crate::verdict::{ScanJob, Scanned};
@@ -19,12 +19,12 @@ use crate::verdict::{ScanJob, Scanned};
 /// Threads that scan, and the way back from them. The windows of one flow go to the same thread, in
 /// their order.
 #[derive(Debug)]
-pub struct ScanDesk {
+pub struct ScannerPool {
     threads: Vec<Thread>,
     findings: Receiver<(ScanJob, Scanned)>,
     /// Counts findings that were not collected, so that the loop can wait for packets and for
     /// them.
-    bell: Arc<OwnedFd>,
+    waker: Arc<OwnedFd>,
 }
 
 #[derive(Debug)]
@@ -35,25 +35,25 @@ struct Thread {
     _handle: JoinHandle<()>,
 }
 
-impl ScanDesk {
+impl ScannerPool {
     /// Starts a thread for each scanner; without any, each window fails.
     ///
     /// # Errors
     /// The system gives no thread.
     pub fn start(scanners: Vec<Start>) -> io::Result<Self> {
-        let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        let waker = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let (found, findings) = channel();
         let mut threads = Vec::new();
         for (number, start) in scanners.into_iter().enumerate() {
             let (jobs, received) = channel::<ScanJob>();
             let waiting = Arc::new(AtomicUsize::new(0));
             let taken = Arc::clone(&waiting);
-            let (found, bell) = (found.clone(), Arc::clone(&bell));
+            let (found, waker) = (found.clone(), Arc::clone(&waker));
             let handle = std::thread::Builder::new()
                 .name(format!("scan-{number}"))
                 .spawn(move || {
                     // Everybody's packets come before scans.
-                    go_behind();
+                    lower_priority();
                     let mut scanner = start();
                     for job in received {
                         let scanned = catch_unwind(AssertUnwindSafe(|| scanner.scan(&job)))
@@ -66,7 +66,7 @@ impl ScanDesk {
                             return;
                         }
                         // A counter that is full has rung already.
-                        let _rung = rustix::io::write(&*bell, &1_u64.to_ne_bytes());
+                        let _rung = rustix::io::write(&*waker, &1_u64.to_ne_bytes());
                     }
                 })?;
             threads.push(Thread {
@@ -78,7 +78,7 @@ impl ScanDesk {
         Ok(Self {
             threads,
             findings,
-            bell,
+            waker,
         })
     }
 
@@ -108,16 +108,16 @@ impl ScanDesk {
     /// Takes what was found since the last time.
     pub fn collect(&self, take: &mut dyn FnMut(&ScanJob, &Scanned)) {
         // Nothing to read: it has not rung since.
-        let _quiet = rustix::io::read(&*self.bell, &mut [0; 8]);
+        let _quiet = rustix::io::read(&*self.waker, &mut [0; 8]);
         for (job, scanned) in self.findings.try_iter() {
             take(&job, &scanned);
         }
     }
 }
 
-impl AsFd for ScanDesk {
+impl AsFd for ScannerPool {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.waker.as_fd()
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, channel};
     use std::time::Duration;
 
-    use super::ScanDesk;
+    use super::ScannerPool;
     use crate::flow::Direction;
     use crate::limits::MAX_SCAN_BACKLOG;
     use crate::scan::Scanner;
@@ -163,19 +163,19 @@ mod tests {
         let words = Mutex::new(Some(words));
         let start =
             move || -> Box<dyn Scanner> { Box::new(Slow(words.lock().unwrap().take().unwrap())) };
-        let desk = ScanDesk::start(vec![Box::new(start)]).unwrap();
+        let pool = ScannerPool::start(vec![Box::new(start)]).unwrap();
         let many = 20_000;
         for number in 1..=many {
-            assert!(desk.submit(job(number, 1_024)).is_ok(), "{number}");
+            assert!(pool.submit(job(number, 1_024)).is_ok(), "{number}");
         }
-        let refused = desk.submit(job(many + 1, MAX_SCAN_BACKLOG));
+        let refused = pool.submit(job(many + 1, MAX_SCAN_BACKLOG));
         assert_eq!(refused.unwrap_err().1, "the scanner is too far behind");
         for _ in 0..many {
             word.send(()).unwrap();
         }
         let mut next = 1;
         while next <= many {
-            desk.collect(&mut |job, _| {
+            pool.collect(&mut |job, _| {
                 assert_eq!(job.number, next);
                 next += 1;
             });
@@ -183,7 +183,7 @@ mod tests {
         }
         // What was answered does not count any more.
         word.send(()).unwrap();
-        assert!(desk.submit(job(next, MAX_SCAN_BACKLOG)).is_ok());
+        assert!(pool.submit(job(next, MAX_SCAN_BACKLOG)).is_ok());
     }
 
     /// Ends by a fault with each second window.
@@ -199,13 +199,13 @@ mod tests {
 
     #[test]
     fn a_scanner_that_ends_by_a_fault_answers_and_another_takes_its_place() {
-        let desk = ScanDesk::start(vec![Box::new(|| Box::new(Weak(false)))]).unwrap();
+        let pool = ScannerPool::start(vec![Box::new(|| Box::new(Weak(false)))]).unwrap();
         for number in 1..=3 {
-            assert!(desk.submit(job(number, 10)).is_ok());
+            assert!(pool.submit(job(number, 10)).is_ok());
         }
         let mut answers = Vec::new();
         while answers.len() < 3 {
-            desk.collect(&mut |_, scanned| answers.push(*scanned == Scanned::Clean));
+            pool.collect(&mut |_, scanned| answers.push(*scanned == Scanned::Clean));
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(answers, [true, false, true]);

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-use super::priority::go_along;
+use super::priority::reset_priority;
 use crate::audit::Digester;
 use crate::limits::MAX_FILE_PARTS;
 use crate::verdict::{Event, FileEnd, FilePart};
@@ -16,7 +16,7 @@ pub type Tell = Box<dyn FnMut(Result<Event, io::Error>) + Send>;
 /// A thread that makes hashes, and tells the events that they complete. Dropped, it does what it
 /// was given and ends.
 #[derive(Debug)]
-pub struct FileDesk {
+pub struct HashWorker {
     parts: Option<SyncSender<FilePart>>,
     /// Files under way that go without a hash.
     without: HashSet<u64>,
@@ -25,7 +25,7 @@ pub struct FileDesk {
     thread: Option<JoinHandle<()>>,
 }
 
-impl FileDesk {
+impl HashWorker {
     /// Starts it.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl FileDesk {
         let thread = std::thread::Builder::new()
             .name("files".to_owned())
             .spawn(move || {
-                go_along();
+                reset_priority();
                 work(digester, &received, tell);
             })?;
         Ok(Self {
@@ -105,7 +105,7 @@ fn work(mut digester: Digester, parts: &Receiver<FilePart>, mut tell: Tell) {
     }
 }
 
-impl Drop for FileDesk {
+impl Drop for HashWorker {
     fn drop(&mut self) {
         drop(self.parts.take());
         if let Some(thread) = self.thread.take() {
@@ -119,7 +119,7 @@ impl Drop for FileDesk {
 mod tests {
     use std::sync::mpsc::channel;
 
-    use super::FileDesk;
+    use super::HashWorker;
     use crate::audit::Digester;
     use crate::limits::MAX_FILE_PARTS;
     use crate::verdict::{Event, FileEnd, FilePart};
@@ -145,27 +145,27 @@ mod tests {
             words.recv().ok();
             told.send(event).ok();
         });
-        let mut desk = FileDesk::start(Digester::default(), tell).unwrap();
+        let mut worker = HashWorker::start(Digester::default(), tell).unwrap();
         // The thread is busy telling this one, for as long as the test wants.
-        assert!(desk.submit(part(1, whole())).is_none());
+        assert!(worker.submit(part(1, whole())).is_none());
         for _ in 0..=MAX_FILE_PARTS.saturating_mul(2) {
-            assert!(desk.submit(part(2, None)).is_none());
+            assert!(worker.submit(part(2, None)).is_none());
         }
-        let event = desk.submit(part(2, whole())).unwrap();
+        let event = worker.submit(part(2, whole())).unwrap();
         assert!(event.fileinfo.unwrap().sha256.is_none());
         drop(word);
         let first = events.recv().unwrap().unwrap();
         assert!(first.fileinfo.unwrap().sha256.is_some());
         // It has caught up: the next file has its hash again.
         // A try that finds no room comes back at once.
-        while desk.submit(part(3, whole())).is_some() {
+        while worker.submit(part(3, whole())).is_some() {
             std::thread::yield_now();
         }
         let third = events.recv().unwrap().unwrap();
         assert!(third.fileinfo.unwrap().sha256.is_some());
-        while !desk.owed.is_empty() {
-            assert!(desk.submit(part(4, None)).is_none());
+        while !worker.owed.is_empty() {
+            assert!(worker.submit(part(4, None)).is_none());
         }
-        assert!(desk.without.is_empty());
+        assert!(worker.without.is_empty());
     }
 }

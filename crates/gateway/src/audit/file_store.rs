@@ -15,7 +15,7 @@ const PARTIAL: &str = "partial";
 
 /// How much is kept, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VaultBounds {
+pub struct FileStoreBounds {
     /// Bytes of the largest file that is kept.
     pub file: u64,
     /// Bytes of all files together. Past it the oldest go, until a tenth is free.
@@ -26,12 +26,12 @@ pub struct VaultBounds {
 
 /// A folder of files, `ab/abcdef…` by their SHA-256. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Vault(Arc<Inner>);
+pub struct FileStore(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     folder: PathBuf,
-    bounds: VaultBounds,
+    bounds: FileStoreBounds,
     /// Bytes on the disk, those of files that are not whole among them.
     held: Mutex<u64>,
     /// Files that are not whole.
@@ -47,7 +47,7 @@ type Settle = fn(&File) -> io::Result<()>;
 /// A file that is not whole yet. Dropped, it is gone.
 #[derive(Debug)]
 pub(super) struct Partial {
-    vault: Vault,
+    store: FileStore,
     path: PathBuf,
     file: File,
     bytes: u64,
@@ -60,16 +60,16 @@ struct Kept {
     path: PathBuf,
 }
 
-impl Vault {
+impl FileStore {
     /// Opens the folder, and makes it if there is none. What an earlier run left half done goes.
     ///
     /// # Errors
     /// The folder cannot be made, read or written.
-    pub fn open(folder: &Path, bounds: VaultBounds) -> io::Result<Self> {
+    pub fn open(folder: &Path, bounds: FileStoreBounds) -> io::Result<Self> {
         Self::with(folder, bounds, File::sync_all)
     }
 
-    fn with(folder: &Path, bounds: VaultBounds, settle: Settle) -> io::Result<Self> {
+    fn with(folder: &Path, bounds: FileStoreBounds, settle: Settle) -> io::Result<Self> {
         make(folder)?;
         if let Some(parent) = folder.parent() {
             settle(&File::open(parent)?)?;
@@ -79,7 +79,7 @@ impl Vault {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => make(&partial)?,
         }
-        let vault = Self(Arc::new(Inner {
+        let store = Self(Arc::new(Inner {
             folder: folder.to_owned(),
             bounds,
             held: Mutex::new(0),
@@ -87,8 +87,8 @@ impl Vault {
             next: AtomicU64::new(0),
             settle,
         }));
-        vault.tidy(0)?;
-        Ok(vault)
+        store.tidy(0)?;
+        Ok(store)
     }
 
     /// A new file.
@@ -104,7 +104,7 @@ impl Vault {
         let opened = options.write(true).create_new(true).mode(0o600).open(&path);
         match opened {
             Ok(file) => Ok(Partial {
-                vault: self.clone(),
+                store: self.clone(),
                 path,
                 file,
                 bytes: 0,
@@ -220,15 +220,15 @@ impl Partial {
     /// be kept.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        let bounds = self.vault.0.bounds;
+        let bounds = self.store.0.bounds;
         self.bytes = self.bytes.saturating_add(length);
-        let held = self.vault.charge(length);
+        let held = self.store.charge(length);
         if self.bytes > bounds.file {
             return Err(io::Error::from(io::ErrorKind::FileTooLarge));
         }
         if held > bounds.total {
-            self.vault.tidy(bounds.total / 10)?;
-            let full = self.vault.charge(0) > bounds.total;
+            self.store.tidy(bounds.total / 10)?;
+            let full = self.store.charge(0) > bounds.total;
             if full {
                 return Err(io::Error::from(io::ErrorKind::QuotaExceeded));
             }
@@ -239,8 +239,8 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        self.vault.discharge(self.bytes);
-        self.vault.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.store.discharge(self.bytes);
+        self.store.0.open.fetch_sub(1, Ordering::Relaxed);
         // Gone already if it was kept.
         fs::remove_file(&self.path).ok();
     }
@@ -269,19 +269,19 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use super::{Vault, VaultBounds};
+    use super::{FileStore, FileStoreBounds};
     use crate::limits::MAX_PARTIAL_FILES;
 
-    const BOUNDS: VaultBounds = VaultBounds {
+    const BOUNDS: FileStoreBounds = FileStoreBounds {
         file: 10_000,
         total: 20_000,
         keep: Duration::from_secs(3_600),
     };
 
-    fn put(vault: &Vault, hash: &str, bytes: &[u8]) {
-        let mut partial = vault.begin().unwrap();
+    fn put(store: &FileStore, hash: &str, bytes: &[u8]) {
+        let mut partial = store.begin().unwrap();
         partial.write(bytes).unwrap();
-        vault.keep(partial, hash).unwrap();
+        store.keep(partial, hash).unwrap();
     }
 
     fn names(folder: &TempDir) -> Vec<String> {
@@ -298,15 +298,15 @@ mod tests {
     #[test]
     fn the_same_content_is_kept_once_and_what_is_not_finished_is_gone() {
         let folder = TempDir::new().unwrap();
-        let vault = Vault::open(folder.path(), BOUNDS).unwrap();
+        let store = FileStore::open(folder.path(), BOUNDS).unwrap();
         for _ in 0..5 {
-            put(&vault, "aa11", &[1; 9_000]);
+            put(&store, "aa11", &[1; 9_000]);
         }
-        put(&vault, "bb22", &[2; 9_000]);
-        let mut half = vault.begin().unwrap();
+        put(&store, "bb22", &[2; 9_000]);
+        let mut half = store.begin().unwrap();
         half.write(&[3; 10]).unwrap();
         drop(half);
-        let mut large = vault.begin().unwrap();
+        let mut large = store.begin().unwrap();
         assert!(large.write(&[3; 10_001]).is_err());
         drop(large);
         assert_eq!(names(&folder), ["aa11", "bb22"]);
@@ -314,16 +314,16 @@ mod tests {
         assert_eq!(kept, [1; 9_000]);
         // Left by a run that was killed.
         fs::write(folder.path().join("partial/7"), "x").unwrap();
-        Vault::open(folder.path(), BOUNDS).unwrap();
+        FileStore::open(folder.path(), BOUNDS).unwrap();
         assert_eq!(names(&folder), ["aa11", "bb22"]);
     }
 
     #[test]
     fn the_oldest_go_when_there_is_no_room_and_all_go_when_their_time_is_over() {
         let folder = TempDir::new().unwrap();
-        let vault = Vault::open(folder.path(), BOUNDS).unwrap();
+        let store = FileStore::open(folder.path(), BOUNDS).unwrap();
         for (number, hash) in ["aa", "bb", "cc"].into_iter().enumerate() {
-            put(&vault, hash, &[0; 6_000]);
+            put(&store, hash, &[0; 6_000]);
             let age = Duration::from_secs(100 - u64::try_from(number).unwrap());
             let file = fs::File::options()
                 .write(true)
@@ -331,25 +331,25 @@ mod tests {
                 .unwrap();
             file.set_modified(SystemTime::now() - age).unwrap();
         }
-        put(&vault, "dd", &[0; 6_000]);
+        put(&store, "dd", &[0; 6_000]);
         assert_eq!(names(&folder), ["bb", "cc", "dd"]);
-        let short = VaultBounds {
+        let short = FileStoreBounds {
             keep: Duration::from_secs(50),
             ..BOUNDS
         };
-        Vault::open(folder.path(), short).unwrap();
+        FileStore::open(folder.path(), short).unwrap();
         assert_eq!(names(&folder), ["dd"]);
     }
 
     #[test]
     fn files_that_never_end_have_bounds_too() {
         let folder = TempDir::new().unwrap();
-        let vault = Vault::open(folder.path(), BOUNDS).unwrap();
+        let store = FileStore::open(folder.path(), BOUNDS).unwrap();
         let mut under_way = Vec::new();
         for _ in 0..MAX_PARTIAL_FILES {
-            under_way.push(vault.begin().unwrap());
+            under_way.push(store.begin().unwrap());
         }
-        assert!(vault.begin().is_err());
+        assert!(store.begin().is_err());
         let written = under_way
             .iter_mut()
             .filter_map(|partial| partial.write(&[0; 9_000]).ok())
@@ -358,7 +358,7 @@ mod tests {
         drop(under_way);
         // What was given up makes room.
         for hash in ["aa", "bb"] {
-            put(&vault, hash, &[0; 9_000]);
+            put(&store, hash, &[0; 9_000]);
         }
         assert_eq!(names(&folder), ["aa", "bb"]);
     }
@@ -374,9 +374,9 @@ mod tests {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
         let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-        let vault = path.ancestors().find(|folder| folder.ends_with("vault"));
-        let named = vault.map_or(0, |vault| {
-            let place = vault.join("aa").join("aa11");
+        let store = path.ancestors().find(|folder| folder.ends_with("store"));
+        let named = store.map_or(0, |store| {
+            let place = store.join("aa").join("aa11");
             usize::from(place.exists())
         });
         SETTLED.with_borrow_mut(|settled| settled.push((path, named)));
@@ -386,9 +386,9 @@ mod tests {
     #[test]
     fn a_file_is_on_the_disk_before_it_has_its_name_and_its_folder_after() {
         let folder = TempDir::new().unwrap();
-        let place = folder.path().join("vault");
-        let vault = Vault::with(&place, BOUNDS, settle).unwrap();
-        put(&vault, "aa11", &[1; 100]);
+        let place = folder.path().join("store");
+        let store = FileStore::with(&place, BOUNDS, settle).unwrap();
+        put(&store, "aa11", &[1; 100]);
         let settled = SETTLED.take();
         let expected = [
             (folder.path().to_owned(), 0),
@@ -398,7 +398,7 @@ mod tests {
         ];
         assert_eq!(settled, expected);
         // The shelf is known already.
-        put(&vault, "aa22", &[2; 100]);
+        put(&store, "aa22", &[2; 100]);
         let settled = SETTLED.take();
         assert_eq!(
             settled,
@@ -409,22 +409,22 @@ mod tests {
     #[test]
     fn what_the_disk_does_not_take_is_not_kept() {
         let folder = TempDir::new().unwrap();
-        let vault = Vault::with(folder.path(), BOUNDS, settle).unwrap();
-        let mut partial = vault.begin().unwrap();
+        let store = FileStore::with(folder.path(), BOUNDS, settle).unwrap();
+        let mut partial = store.begin().unwrap();
         partial.write(&[1; 100]).unwrap();
         DISK_FAILS.set(true);
-        assert!(vault.keep(partial, "aa11").is_err());
+        assert!(store.keep(partial, "aa11").is_err());
         DISK_FAILS.set(false);
         assert!(names(&folder).is_empty(), "{:?}", names(&folder));
-        assert_eq!(vault.charge(0), 0);
+        assert_eq!(store.charge(0), 0);
     }
 
     #[test]
     fn small_files_count_as_what_they_take() {
         let folder = TempDir::new().unwrap();
-        let vault = Vault::open(folder.path(), BOUNDS).unwrap();
+        let store = FileStore::open(folder.path(), BOUNDS).unwrap();
         for number in 0..20 {
-            put(&vault, &format!("aa{number:02}"), b"x");
+            put(&store, &format!("aa{number:02}"), b"x");
         }
         assert!(names(&folder).len() <= 4, "{:?}", names(&folder));
     }
