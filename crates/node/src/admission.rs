@@ -15,17 +15,15 @@ use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
 use ringway_transport::{MemberId, Signer};
 
-use crate::cbor::encode;
 use crate::certificate::{Certificate, Name, RingId, Role, address_bytes, address_from_bytes};
 use crate::identity::noise_public;
 use crate::limits::{
     ADMISSION_REPLY_BYTES, ADMISSION_REQUEST_BYTES, BOOTSTRAP_ROUTERS, DOMAIN_BYTES,
 };
+use crate::signed::{self, Signed};
 use crate::statement::Statement;
 use crate::text::{from_text, to_text};
 
-const REQUEST_CONTEXT: &[u8] = b"ringway admission request";
-const REPLY_CONTEXT: &[u8] = b"ringway admission reply";
 const REQUEST_PREFIX: &str = "rwq1=";
 const REPLY_PREFIX: &str = "rwr1=";
 
@@ -72,12 +70,13 @@ struct RequestBody {
     created: u64,
 }
 
-#[derive(Encode, Decode)]
-struct SignedRequest {
-    #[n(0)]
-    body: RequestBody,
-    #[n(1)]
-    signature: ByteArray<64>,
+impl signed::Body for RequestBody {
+    const CONTEXT: &'static [u8] = b"ringway admission request";
+    const MOST: usize = ADMISSION_REQUEST_BYTES;
+
+    fn version(&self) -> u8 {
+        self.version
+    }
 }
 
 /// A request whose signature has been checked: whoever made it has the key that it names.
@@ -107,11 +106,7 @@ impl AdmissionRequest {
             nonce: nonce.into(),
             created,
         };
-        let signature = member.sign(REQUEST_CONTEXT, &encode(&body)).into();
-        let bytes = encode(&SignedRequest {
-            body: body.clone(),
-            signature,
-        });
+        let bytes = Signed::sign(&body, member);
         AdmissionRequest { body, name, bytes }
     }
 
@@ -121,23 +116,16 @@ impl AdmissionRequest {
     /// The first check that failed.
     pub fn decode(bytes: &[u8]) -> Result<AdmissionRequest, AdmissionError> {
         let malformed = AdmissionError::NoRequest;
-        if bytes.len() > ADMISSION_REQUEST_BYTES {
-            return Err(malformed);
-        }
-        let signed: SignedRequest = minicbor::decode(bytes).map_err(|_| malformed.clone())?;
-        if encode(&signed) != bytes || signed.body.version != 1 {
-            return Err(malformed);
-        }
-        let body = signed.body;
+        let signed = Signed::<RequestBody>::decode(bytes).ok_or_else(|| malformed.clone())?;
+        let body = signed.unverified();
         let name = body.name.parse().map_err(|_| malformed.clone())?;
         let member = MemberId::new(*body.member);
         // A key of small order could be had by many.
         if noise_public(&member).is_none() {
             return Err(malformed);
         }
-        member
-            .verify(REQUEST_CONTEXT, &encode(&body), &signed.signature)
-            .map_err(|_| AdmissionError::RequestForged)?;
+        let forged = |_| AdmissionError::RequestForged;
+        let body = signed.verify(&member).map_err(forged)?;
         let bytes = bytes.to_vec();
         Ok(AdmissionRequest { body, name, bytes })
     }
@@ -224,12 +212,13 @@ struct ReplyBody {
     dns: ByteArray<18>,
 }
 
-#[derive(Encode, Decode)]
-struct SignedReply {
-    #[n(0)]
-    body: ReplyBody,
-    #[n(1)]
-    signature: ByteArray<64>,
+impl signed::Body for ReplyBody {
+    const CONTEXT: &'static [u8] = b"ringway admission reply";
+    const MOST: usize = ADMISSION_REPLY_BYTES;
+
+    fn version(&self) -> u8 {
+        self.version
+    }
 }
 
 /// What the owner gives to a new member.
@@ -274,12 +263,11 @@ impl AdmissionReply {
                 .collect(),
             dns: address_bytes(granted.dns).into(),
         };
-        let signature = owner.sign(REPLY_CONTEXT, &encode(&body)).into();
         AdmissionReply {
             ring: owner.member(),
             request: request.hash(),
             granted,
-            bytes: encode(&SignedReply { body, signature }),
+            bytes: Signed::sign(&body, owner),
         }
     }
 
@@ -289,18 +277,15 @@ impl AdmissionReply {
     /// The first check that failed.
     pub fn decode(bytes: &[u8]) -> Result<AdmissionReply, AdmissionError> {
         let malformed = AdmissionError::NoReply;
-        if bytes.len() > ADMISSION_REPLY_BYTES {
-            return Err(malformed);
-        }
-        let signed: SignedReply = minicbor::decode(bytes).map_err(|_| malformed.clone())?;
-        let body = &signed.body;
+        let signed = Signed::<ReplyBody>::decode(bytes).ok_or_else(|| malformed.clone())?;
+        let body = signed.unverified();
         let too_much = body.domain.len() > DOMAIN_BYTES || body.routers.len() > BOOTSTRAP_ROUTERS;
-        if encode(&signed) != bytes || body.version != 1 || too_much {
+        if too_much {
             return Err(malformed);
         }
         let ring = MemberId::new(*body.ring);
-        ring.verify(REPLY_CONTEXT, &encode(body), &signed.signature)
-            .map_err(|_| AdmissionError::ReplyForged)?;
+        let forged = |_| AdmissionError::ReplyForged;
+        let body = signed.verify(&ring).map_err(forged)?;
         let certificate = |bytes: &[u8]| {
             Certificate::decode(bytes, &ring).map_err(|_| AdmissionError::ReplyForged)
         };

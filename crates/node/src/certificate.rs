@@ -9,11 +9,8 @@ use minicbor::{Decode, Encode};
 use ringway_overlay::RingKey;
 use ringway_transport::{MemberId, Signer};
 
-use crate::cbor::encode;
 use crate::limits::{CERTIFICATE_BYTES, NAME_BYTES};
-
-/// Separates certificates from everything else that a ring owner signs.
-pub(crate) const CONTEXT: &[u8] = b"ringway certificate";
+use crate::signed::{self, Signed};
 
 /// What a member is to its ring.
 #[derive(
@@ -142,13 +139,17 @@ struct Body {
     serial: u64,
 }
 
-#[derive(Encode, Decode)]
-struct Signed {
-    #[n(0)]
-    body: Body,
-    #[n(1)]
-    signature: ByteArray<64>,
+impl signed::Body for Body {
+    const CONTEXT: &'static [u8] = CONTEXT;
+    const MOST: usize = CERTIFICATE_BYTES;
+
+    fn version(&self) -> u8 {
+        self.version
+    }
 }
+
+/// Separates certificates from everything else that a ring owner signs.
+pub(crate) const CONTEXT: &[u8] = b"ringway certificate";
 
 /// What the ring owner puts into a certificate.
 #[derive(Clone, Debug)]
@@ -203,11 +204,7 @@ impl Certificate {
             not_after: fields.not_after,
             serial: fields.serial,
         };
-        let signature = owner.sign(CONTEXT, &encode(&body)).into();
-        let bytes = encode(&Signed {
-            body: body.clone(),
-            signature,
-        });
+        let bytes = Signed::sign(&body, owner);
         Certificate::checked(body, fields.name.clone(), bytes)
     }
 
@@ -229,27 +226,17 @@ impl Certificate {
     /// # Errors
     /// The first check that failed.
     pub fn decode(bytes: &[u8], ring: &RingId) -> Result<Certificate, CertificateError> {
-        if bytes.len() > CERTIFICATE_BYTES {
-            return Err(CertificateError::Malformed);
-        }
-        let signed: Signed = minicbor::decode(bytes).map_err(|_| CertificateError::Malformed)?;
-        if encode(&signed) != bytes || signed.body.version != 1 {
-            return Err(CertificateError::Malformed);
-        }
-        if *signed.body.ring != *ring.as_bytes() {
+        let signed = Signed::<Body>::decode(bytes).ok_or(CertificateError::Malformed)?;
+        if *signed.unverified().ring != *ring.as_bytes() {
             return Err(CertificateError::OtherRing);
         }
-        ring.verify(CONTEXT, &encode(&signed.body), &signed.signature)
-            .map_err(|_| CertificateError::BadSignature)?;
-        if signed.body.address.is_some() != (signed.body.role == Role::Router) {
+        let forged = |_| CertificateError::BadSignature;
+        let body = signed.verify(ring).map_err(forged)?;
+        if body.address.is_some() != (body.role == Role::Router) {
             return Err(CertificateError::RoleWithoutAddress);
         }
-        let name = signed
-            .body
-            .name
-            .parse()
-            .map_err(|_| CertificateError::Malformed)?;
-        Ok(Certificate::checked(signed.body, name, bytes.to_vec()))
+        let name = body.name.parse().map_err(|_| CertificateError::Malformed)?;
+        Ok(Certificate::checked(body, name, bytes.to_vec()))
     }
 
     /// Checks that the certificate is valid at `now`, in Unix seconds.

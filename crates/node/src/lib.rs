@@ -63,6 +63,7 @@ mod open_files;
 pub mod renewal;
 pub mod rotation;
 mod shares;
+mod signed;
 pub mod state;
 pub mod statement;
 mod text;

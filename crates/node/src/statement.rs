@@ -15,13 +15,10 @@ use minicbor::{Decode, Encode};
 use ringway_overlay::is_group_size;
 use ringway_transport::Signer;
 
-use crate::cbor::encode;
 use crate::certificate::RingId;
 use crate::clock;
 use crate::limits::{CERTIFICATE_LIFETIME, CLOCK_SKEW, GROUP, REVOCATIONS, STATEMENT_BYTES};
-
-/// Separates statements from everything else that a ring owner signs.
-pub(crate) const CONTEXT: &[u8] = b"ringway ring statement";
+use crate::signed::{self, Signed};
 
 /// Why bytes are not a valid statement of a ring.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,13 +93,17 @@ impl Serials {
     }
 }
 
-#[derive(Encode, Decode)]
-struct Signed {
-    #[n(0)]
-    body: Body,
-    #[n(1)]
-    signature: ByteArray<64>,
+impl signed::Body for Body {
+    const CONTEXT: &'static [u8] = CONTEXT;
+    const MOST: usize = STATEMENT_BYTES;
+
+    fn version(&self) -> u8 {
+        self.version
+    }
 }
+
+/// Separates statements from everything else that a ring owner signs.
+pub(crate) const CONTEXT: &[u8] = b"ringway ring statement";
 
 /// A statement whose signature has been checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,11 +157,7 @@ impl Statement {
             asked: Some(asked).filter(|asked| !asked.is_empty()),
             group: Some(parameters.group).filter(|group| *group != GROUP),
         };
-        let signature = owner.sign(CONTEXT, &encode(&body)).into();
-        let bytes = encode(&Signed {
-            body: body.clone(),
-            signature,
-        });
+        let bytes = Signed::sign(&body, owner);
         Statement { body, bytes }
     }
 
@@ -169,19 +166,16 @@ impl Statement {
     /// # Errors
     /// The first check that failed.
     pub fn decode(bytes: &[u8], ring: &RingId) -> Result<Statement, StatementError> {
-        if bytes.len() > STATEMENT_BYTES {
-            return Err(StatementError::Malformed);
-        }
-        let signed: Signed = minicbor::decode(bytes).map_err(|_| StatementError::Malformed)?;
-        let body = signed.body.clone();
-        if encode(&signed) != bytes || body.version != 1 || !body.is_sound() {
+        let signed = Signed::<Body>::decode(bytes).ok_or(StatementError::Malformed)?;
+        let body = signed.unverified();
+        if !body.is_sound() {
             return Err(StatementError::Malformed);
         }
         if *body.ring != *ring.as_bytes() {
             return Err(StatementError::BadSignature);
         }
-        ring.verify(CONTEXT, &encode(&body), &signed.signature)
-            .map_err(|_| StatementError::BadSignature)?;
+        let forged = |_| StatementError::BadSignature;
+        let body = signed.verify(ring).map_err(forged)?;
         let bytes = bytes.to_vec();
         Ok(Statement { body, bytes })
     }
@@ -191,8 +185,8 @@ impl Statement {
         if bytes.len() > STATEMENT_BYTES {
             return None;
         }
-        let signed: Signed = minicbor::decode(bytes).ok()?;
-        Some(signed.body.number)
+        let signed: Signed<Body> = minicbor::decode(bytes).ok()?;
+        Some(signed.unverified().number)
     }
 
     /// The canonical bytes, as published.

@@ -1,7 +1,8 @@
 //! Doors to private decoders, for the targets in `fuzz/` only.
 
 use crate::quic::clock::Word;
-use crate::{Receipt, Referral, exec, smtp, ws};
+use crate::stream::ws;
+use crate::{Receipt, Referral, exec, smtp};
 
 /// A frame of a child program, behind its length.
 pub fn exec_frame(data: &[u8]) {

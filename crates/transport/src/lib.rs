@@ -143,18 +143,18 @@ mod exec;
 pub mod fuzzing;
 mod hello;
 pub mod limits;
+pub mod link_packet;
 mod member;
 mod path;
 mod places;
 pub mod quic;
 mod receipt;
 mod smtp;
-mod tcp;
+mod stream;
 mod transport;
 mod udp;
 mod validation;
 mod web_tls;
-mod ws;
 
 pub use address::{
     Address, AddressDescriptor, Direction, ExecAddress, InvalidAddress, LatencyClass, MailAddress,
@@ -174,10 +174,11 @@ pub use smtp::{
     ImapSource, MailBudget, MailLogin, MailRelay, MailServer, MailSource, MailTls, Pop3Source,
     SmtpOptions, SmtpTransport,
 };
-pub use tcp::{TcpOptions, TcpTransport};
+pub use stream::StreamTransport;
+pub use stream::tcp::{TcpFraming, TcpOptions, TcpTransport};
+pub use stream::ws::{WsFraming, WsOptions, WsTransport};
 pub use transport::{
     BoxFuture, ConnectError, Inbox, Incoming, Link, SendError, Session, StartError, Transport,
 };
 pub use udp::{UdpOptions, UdpTransport};
 pub use validation::{Advertised, HelloOutcome, Ping, Pong, ProbeError, Validated, Validator};
-pub use ws::{WsOptions, WsTransport};

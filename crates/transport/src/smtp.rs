@@ -143,7 +143,7 @@ fn receive(
                     "LMTP does not authenticate its clients: it listens on loopback only",
                 ));
             }
-            let bound = crate::tcp::bind(*listen);
+            let bound = crate::stream::bind(*listen);
             let (listener, _) = bound.map_err(|source| StartError::Listen {
                 protocol: Protocol::Smtp,
                 listen: *listen,

@@ -1,11 +1,16 @@
 //! Ringway's own links: packets over UDP and in frames over TCP, its WebSockets, and what its open
 //! builds show.
 //!
-//! Source: the crates `ringway-node` (`link::wire`) and `ringway-transport` (`tcp`, `ws`, `quic`).
+//! Source: the crates `ringway-node` (`link::wire`) and `ringway-transport` (`link_packet`, `stream`,
+//! `quic`).
 //! The handshake is Noise: who the members are is encrypted, except in builds that encrypt nothing
 //! (types 17 and 18).
 
 use data_encoding::BASE32_NOPAD;
+use ringway_transport::link_packet::{
+    COOKIE, COOKIE_BYTES, DATA, INITIATION, INITIATION_NOISE, OPEN, RESPONSE, RESPONSE_NOISE,
+    SUBPROTOCOL,
+};
 
 use super::http::Request;
 use super::http_marks;
@@ -14,15 +19,8 @@ use super::opening::Bytes;
 use crate::flow::Direction;
 use crate::reader::Reader;
 
-const INITIATION: u8 = 1;
-const RESPONSE: u8 = 2;
-const DATA: u8 = 3;
-const COOKIE: u8 = 5;
-const OPEN_INITIATION: u8 = 17;
-const OPEN_RESPONSE: u8 = 18;
-/// What encryption adds to an initiation and to a response.
-const INITIATION_NOISE: usize = 96;
-const RESPONSE_NOISE: usize = 48;
+const OPEN_INITIATION: u8 = INITIATION + OPEN;
+const OPEN_RESPONSE: u8 = RESPONSE + OPEN;
 /// Bytes of the shortest certificate: two keys, a nonce, a signature, and what holds them.
 const CERTIFICATE: usize = 32 + 32 + 16 + 64;
 /// Counters that a live direction may skip between two packets.
@@ -96,7 +94,7 @@ pub(super) fn web_socket(message: &Message<'_>, memory: &mut Memory) -> Option<F
         return None;
     }
     let request = Request::parse(message.bytes)?;
-    let asked = request.header("sec-websocket-protocol")? == "ringway";
+    let asked = request.header("sec-websocket-protocol")? == SUBPROTOCOL;
     let upgrades = request.header("upgrade")?.eq_ignore_ascii_case("websocket");
     (asked && upgrades)
         .then(|| Finding::certain("a WebSocket of the protocol ringway").with_host(request.host()))
@@ -118,7 +116,7 @@ impl Exchange {
         match kind {
             INITIATION | OPEN_INITIATION => {
                 let sender = reader.be32()?;
-                let cookie = reader.array::<16>()?;
+                let cookie = reader.array::<COOKIE_BYTES>()?;
                 let noise = reader.take(INITIATION_NOISE)?;
                 let initiation = Initiation {
                     kind,

@@ -24,7 +24,7 @@ use crate::limits::{
 };
 
 /// Bytes of a cookie, and of the name of an initiation: 128 bits are beyond guessing.
-pub(super) const COOKIE: usize = 16;
+pub(super) const COOKIE: usize = ringway_transport::link_packet::COOKIE_BYTES;
 pub(super) type Cookie = [u8; COOKIE];
 /// What stands in place of a cookie.
 pub(super) const NO_COOKIE: Cookie = [0; COOKIE];

@@ -14,6 +14,7 @@
 
 use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
+use ringway_transport::link_packet;
 
 use super::cookie::{COOKIE, Cookie};
 use super::handshake;
@@ -22,11 +23,18 @@ use super::handshake;
 pub(super) const DATA_HEADER: usize = 1 + 4 + 4 + 4;
 
 /// Whether a build encrypts its links; handshakes of the two kinds have different numbers.
-const OPEN: u8 = if cfg!(feature = "insecure") { 16 } else { 0 };
-const INITIATION: u8 = 1 + OPEN;
-const RESPONSE: u8 = 2 + OPEN;
+const OPEN: u8 = if cfg!(feature = "insecure") {
+    link_packet::OPEN
+} else {
+    0
+};
+const INITIATION: u8 = link_packet::INITIATION + OPEN;
+const RESPONSE: u8 = link_packet::RESPONSE + OPEN;
 /// Handshakes of the other kind of build.
-const FOREIGN: [u8; 2] = [17 - OPEN, 18 - OPEN];
+const FOREIGN: [u8; 2] = [
+    link_packet::INITIATION + link_packet::OPEN - OPEN,
+    link_packet::RESPONSE + link_packet::OPEN - OPEN,
+];
 
 /// A packet, borrowed from what arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +90,7 @@ impl<'a> Packet<'a> {
                     noise,
                 })
             }
-            3 => {
+            link_packet::DATA => {
                 let (receiver, rest) = take_u32(rest)?;
                 let (epoch, rest) = take_u32(rest)?;
                 let (counter, ciphertext) = take_u32(rest)?;
@@ -93,11 +101,11 @@ impl<'a> Packet<'a> {
                     ciphertext,
                 })
             }
-            4 => {
+            link_packet::UNKNOWN => {
                 let (receiver, rest) = take_u32(rest)?;
                 rest.is_empty().then_some(Packet::Unknown { receiver })
             }
-            5 => {
+            link_packet::COOKIE => {
                 let (receiver, rest) = take_u32(rest)?;
                 let (initiation, rest) = rest.split_first_chunk::<COOKIE>()?;
                 let (cookie, rest) = rest.split_first_chunk::<COOKIE>()?;
@@ -130,7 +138,7 @@ impl<'a> Packet<'a> {
 
     /// The part of a data packet before its ciphertext.
     pub(super) fn data_header(receiver: u32, epoch: u32, counter: u32) -> [u8; DATA_HEADER] {
-        let mut header = [3; DATA_HEADER];
+        let mut header = [link_packet::DATA; DATA_HEADER];
         let numbers = [receiver, epoch, counter].map(u32::to_be_bytes);
         for (place, byte) in header.iter_mut().skip(1).zip(numbers.as_flattened()) {
             *place = *byte;
@@ -171,7 +179,7 @@ impl<'a> Packet<'a> {
                 bytes.extend_from_slice(ciphertext);
             }
             Packet::Unknown { receiver } => {
-                bytes.push(4);
+                bytes.push(link_packet::UNKNOWN);
                 bytes.extend_from_slice(&receiver.to_be_bytes());
             }
             Packet::Cookie {
@@ -179,7 +187,7 @@ impl<'a> Packet<'a> {
                 initiation,
                 cookie,
             } => {
-                bytes.push(5);
+                bytes.push(link_packet::COOKIE);
                 bytes.extend_from_slice(&receiver.to_be_bytes());
                 bytes.extend_from_slice(initiation);
                 bytes.extend_from_slice(cookie);

@@ -15,9 +15,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::address::WebAddress;
 use crate::limits::{WS_HEAD_BYTES, WS_MTU};
-
-/// The subprotocol (RFC 6455 §1.9).
-const SUBPROTOCOL: &str = "ringway";
+use crate::link_packet::SUBPROTOCOL;
 
 /// What everybody else gets, whatever is wrong: it shows nothing of us.
 const NOT_FOUND: &[u8] =
