@@ -101,6 +101,7 @@ pub fn classify_capture<R: Read>(
             Err(error) => break Err(error),
         }
     };
+    // After damage, too: the flows of the packets before it are delivered.
     pipeline.finish();
     drain(&mut pipeline);
     let summary = Summary {

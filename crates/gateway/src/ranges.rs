@@ -79,6 +79,7 @@ impl Ranges {
     ) -> Option<usize> {
         let end = after(at, bytes.len());
         let mut holes = Vec::new();
+        // Parts come last first, so what lies between one and the next is a hole.
         let mut until = end;
         for (start, part) in self.overlapping(at, end) {
             let stop = after(start, part.len());

@@ -46,6 +46,7 @@ impl Digester {
                 }),
             }
         });
+        // A file that cannot be kept is hashed all the same: its event is due in any case.
         digest.hash.update(&part.bytes);
         if let Some(mut partial) = digest.partial.take() {
             match partial.write(&part.bytes) {

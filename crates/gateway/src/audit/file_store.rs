@@ -71,10 +71,12 @@ impl FileStore {
 
     fn with(folder: &Path, bounds: FileStoreBounds, settle: Settle) -> io::Result<Self> {
         make(folder)?;
+        // The folder's own entry has to be on disk, or a crash loses it with all that was kept.
         if let Some(parent) = folder.parent() {
             settle(&File::open(parent)?)?;
         }
         let partial = folder.join(PARTIAL);
+        // What is there was cut off when an earlier run ended, and stays incomplete.
         match fs::remove_dir_all(&partial) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => make(&partial)?,
@@ -94,6 +96,7 @@ impl FileStore {
     /// A new file.
     pub(super) fn begin(&self) -> io::Result<Partial> {
         let inner = &*self.0;
+        // Counted before the file is made, so that two threads cannot both take the last permit.
         if inner.open.fetch_add(1, Ordering::Relaxed) >= MAX_PARTIAL_FILES {
             inner.open.fetch_sub(1, Ordering::Relaxed);
             return Err(io::Error::other("too many files are kept at once"));
@@ -195,6 +198,7 @@ impl FileStore {
         let mut files = Vec::new();
         for shelf in fs::read_dir(&self.0.folder)? {
             let shelf = shelf?;
+            // Files that are still written are no old ones, and must not be deleted here.
             if shelf.file_name() == PARTIAL || !shelf.file_type()?.is_dir() {
                 continue;
             }

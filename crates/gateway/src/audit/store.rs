@@ -151,6 +151,7 @@ impl AuditStore {
                      VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 )
                 .map_err(wrong)?;
+            // The columns repeat what a search filters by. The body is what it returns.
             for event in events {
                 let body = serde_json::to_string(event).map_err(AuditError::Event)?;
                 insert
@@ -215,6 +216,8 @@ impl AuditStore {
         }
         let aim = most.saturating_sub(most / 10);
         let mut forgotten = 0_u64;
+        // How many bytes an event takes is known only once its pages are free, so this goes in
+        // steps.
         while used(self)? > aim {
             let gone = self
                 .connection
@@ -224,6 +227,7 @@ impl AuditStore {
                     [],
                 )
                 .map_err(|error| self.wrong(error))?;
+            // All events are gone: what is left are the schema's own pages.
             if gone == 0 {
                 break;
             }
@@ -264,6 +268,7 @@ impl AuditStore {
             )
             .map_err(wrong)?;
         let mut found: Vec<String> = rows.collect::<Result<_, _>>().map_err(wrong)?;
+        // The limit has to keep the latest ones, so the query sorts them backwards.
         found.reverse();
         Ok(found)
     }

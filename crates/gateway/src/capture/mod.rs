@@ -100,6 +100,7 @@ impl<R: Read> CaptureReader<R> {
         if self.ended {
             return Ok(None);
         }
+        // The caller has borrowed the last packet's bytes until now, so they go only here.
         self.window.consume(std::mem::take(&mut self.given));
         let record = match &mut self.format {
             Format::Pcap(pcap) => pcap.locate(&self.name, &mut self.window),

@@ -86,6 +86,7 @@ impl Pcap {
             );
             return Err(CaptureError::damaged(name, offset, what));
         };
+        // Checked before the window grows: a damaged length must not decide what is allocated.
         if captured > MAX_CAPTURED_PACKET {
             let what = format!(
                 "a record claims {captured} bytes, more than the {MAX_CAPTURED_PACKET} a packet can have"
@@ -133,6 +134,8 @@ impl Pcap {
             data: self.record_header..total,
             timestamp: Duration::from_secs(frame.ts_sec.into()).saturating_add(fraction),
             link: self.link,
+            // No packet was shorter on the wire than what was captured of it, whatever the file
+            // claims.
             wire_len: frame.origlen.max(frame.caplen),
         })
     }

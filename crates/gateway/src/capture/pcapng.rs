@@ -70,6 +70,7 @@ impl PcapNg {
                 kind,
                 SECTION | INTERFACE | OBSOLETE_PACKET | SIMPLE_PACKET | ENHANCED_PACKET
             ) {
+                // Skipped without being buffered, so such a block may have any length.
                 let passed = window.skip(length)?;
                 if passed < length {
                     return Err(damaged(cut_short(passed, length)));
@@ -119,6 +120,7 @@ impl PcapNg {
                 bytes.len()
             ));
         };
+        // The order comes first, because the length is written in it.
         if kind == SECTION_HEADER {
             self.big_endian = match order {
                 [0x1a, 0x2b, 0x3c, 0x4d] => true,
@@ -159,6 +161,7 @@ impl PcapNg {
         let (_, parsed) =
             parsed.map_err(|_| format!("a block of type {kind} cannot be decoded"))?;
         let fields = match parsed {
+            // Each section numbers its interfaces from 0.
             Block::SectionHeader(_) => {
                 self.interfaces.clear();
                 return Ok(None);
@@ -257,12 +260,14 @@ impl PcapNg {
         }
         let link = match interface.link {
             Ok(link) => link,
+            // The file's other interfaces can still be read, so this is counted and no error.
             Err(number) => {
                 let (_, skipped) = self.unknown.get_or_insert((number, 0));
                 *skipped = skipped.saturating_add(1);
                 return Ok(None);
             }
         };
+        // A simple packet block has no time: its packet gets that of the one before.
         if let Some(ticks) = fields.ticks {
             self.last = timestamp(ticks, interface);
         }

@@ -47,6 +47,7 @@ impl<'a> Dictionary<'a> {
 /// Bytes of the value at the beginning of `bytes`.
 fn value_len(bytes: &[u8]) -> Option<usize> {
     let mut reader = Reader::new(bytes);
+    // A counter in place of recursion: a sender's nesting must not use up the stack.
     let mut depth = 0_usize;
     loop {
         match reader.rest().first()? {

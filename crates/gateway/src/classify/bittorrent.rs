@@ -91,6 +91,7 @@ pub(super) fn dht(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
         return None;
     };
     let Some(dictionary) = Dictionary::parse(message.bytes) else {
+        // A truncated dictionary never parses, but these heads announce the node's 20-byte id.
         let known = [b"d1:ad2:id20:".as_slice(), b"d1:rd2:id20:"]
             .iter()
             .any(|head| message.bytes.starts_with(head));

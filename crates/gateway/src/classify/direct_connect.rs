@@ -123,6 +123,8 @@ pub(super) fn adc(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
             let known = matches!(kind, "file" | "list" | "tthl") && words.next().is_some();
             known.then(|| {
                 if by_hash {
+                    // A path may stand behind the same words in another protocol. A tiger tree
+                    // hash does not.
                     Finding::certain(format!("{command} by tiger tree hash"))
                 } else {
                     Finding::likely(command)

@@ -34,6 +34,7 @@ pub(super) fn ip_discovery(message: &Message<'_>, memory: &mut Memory) -> Option
             if !valid || rest.iter().any(|&byte| byte != 0) {
                 return None;
             }
+            // Another protocol's datagram may have this shape, but not the SSRC of the request.
             let answers = memory
                 .discord
                 .is_some_and(|(from, asked)| from != message.direction && asked == source);

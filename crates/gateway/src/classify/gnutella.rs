@@ -211,6 +211,7 @@ pub(super) fn http_transfer(message: &Message<'_>, memory: &mut Memory) -> Optio
         || target.starts_with("/uri-res/N2X?urn:sha1:");
     let by_index = target.strip_prefix("/get/").is_some_and(is_indexed);
     let host = request.host();
+    // Each sign by itself occurs in ordinary HTTP, so only both together are certain.
     let found = match (by_urn || by_index, program || lines) {
         (true, true) => Finding::certain("a transfer with Gnutella's header lines"),
         (false, true) if lines => Finding::likely("Gnutella's header lines"),

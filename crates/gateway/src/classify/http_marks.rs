@@ -91,6 +91,7 @@ fn first_line(line: &str, marks: &mut Marks) {
 }
 
 fn header(name: &str, value: &str, marks: &mut Marks) {
+    // This runs for each header line of HTTP, and the first letter rules out most of them.
     match name.as_bytes().first().map(u8::to_ascii_lowercase) {
         Some(b'x') => {
             marks.kazaa |= begins(name, "x-kazaa");

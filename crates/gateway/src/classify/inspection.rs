@@ -380,6 +380,7 @@ impl Inspection {
             self.pattern = pattern;
             let earlier = std::mem::take(&mut old.details);
             *old = new;
+            // What another application's check has read would describe this one wrongly.
             if refining || same {
                 old.details.merge(earlier);
             }

@@ -50,6 +50,7 @@ pub(super) fn lines(message: &Message<'_>, memory: &mut Memory) -> Option<Findin
     } else {
         return None;
     };
+    // Offers in later lines announce the connections of DCC.
     memory.listener = Some(offer);
     Some(found)
 }
@@ -77,6 +78,7 @@ fn kind(line: &str) -> Option<Line> {
     match command {
         "NICK" => (parameters >= 1).then_some(Line::Nick),
         "USER" => (parameters == 4).then_some(Line::User),
+        // FTP, POP3 and SMTP have commands of these names, too.
         "PASS" | "PING" | "PONG" | "QUIT" | "ERROR" | "AUTHENTICATE" => {
             (parameters >= 1).then_some(Line::Weak)
         }
@@ -176,6 +178,7 @@ pub(super) fn acknowledgement(message: &Message<'_>, memory: &mut Memory) -> Opt
         seen.exact = seen.exact.saturating_add(1);
     }
     let nothing_else = u32::from(seen.counts).saturating_mul(4) == own;
+    // Four bytes of another protocol can equal a count by chance, but hardly twice.
     match (seen.exact, seen.counts) {
         (exact @ 2.., _) => Some(Finding::likely(format!(
             "{exact} packets that count what was received"

@@ -113,6 +113,8 @@ impl Classifier {
                 (false, true, L4::Udp) => udp.push(position),
                 _ => {}
             }
+            // Flows of the refined application stay open for the messages that may reveal this
+            // form.
             if !signature.at_once {
                 let new = signature
                     .refines
@@ -129,6 +131,7 @@ impl Classifier {
         let total = patterns
             .iter()
             .fold(0, |sum: usize, bytes| sum.saturating_add(bytes.len()));
+        // The faster automaton takes up to 1 KiB for each byte of a pattern.
         let kind = if total <= MAX_DFA_PATTERNS {
             AhoCorasickKind::DFA
         } else {
@@ -297,6 +300,7 @@ impl Classifier {
             let Some(candidate) = self.signatures.get(signature) else {
                 continue;
             };
+            // A check costs time for every packet, so none runs whose finding could not stand.
             if is_beaten(candidate, inspection) {
                 continue;
             }
@@ -356,6 +360,7 @@ impl Classifier {
                     patterns: bit,
                 });
             } else {
+                // A sender can repeat a pattern at will, so the work on one packet is bounded.
                 return;
             }
         }
@@ -416,6 +421,7 @@ impl Classifier {
         if !signature.ports.is_empty() && !runs_on(&signature.ports) {
             confidence = confidence.lowered();
         }
+        // A long stream contains any weak pattern by chance.
         if unit.late && confidence < super::Confidence::Certain {
             return;
         }
@@ -432,6 +438,7 @@ impl Classifier {
             &signature.refines,
             !signature.patterns.is_empty(),
         );
+        // Names say what the flow is for, which may be more than the protocol that carries them.
         for one in named {
             let Some(signature) = self.signatures.get(one.signature) else {
                 continue;

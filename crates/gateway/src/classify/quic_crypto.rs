@@ -114,6 +114,8 @@ impl Hello {
         let secret = Salt::new(HKDF_SHA256, salt).extract(initial.receiver);
         let secret = expand::<32>(&secret, b"client in")?;
         let secret = Prk::new_less_safe(HKDF_SHA256, &secret);
+        // RFC 9369 §3.3.2: version 2 has labels of its own, and it numbers packet types otherwise
+        // (§3.2).
         let [key, iv, header]: [&[u8]; 3] = if types(initial.version).0 == 0 {
             [b"quic key", b"quic iv", b"quic hp"]
         } else {

@@ -208,6 +208,7 @@ impl SignatureSet {
     /// The text is no TOML, or an entry is incomplete, contradicts itself, names an unknown check
     /// or passes a limit.
     pub fn parse(text: &str) -> Result<Self, SignatureError> {
+        // Before TOML is parsed, which allocates by the text's length.
         if text.len() > MAX_SIGNATURE_FILE {
             return Err(fault(
                 0,
@@ -313,6 +314,7 @@ impl SignatureEntry {
         if let Some(fault) = self.fault() {
             return Err(format!("signature {} {fault}", self.name));
         }
+        // Names of packets are compared in lower case.
         for host in &mut self.hosts {
             host.make_ascii_lowercase();
         }
@@ -326,6 +328,7 @@ impl SignatureEntry {
             .map(|naming| expressions(&naming, Expression::parse));
         let naming = naming.transpose().map_err(at)?;
         let name_after = expressions(&self.name_after, Expression::text).map_err(at)?;
+        // Where nothing later can fit, flows of the refined application need not stay open.
         let at_once = match &self.check {
             Some(check) => checks::decides_at_once(check),
             None => !self.hosts.is_empty() || !self.alpn.is_empty(),

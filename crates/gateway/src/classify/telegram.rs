@@ -81,6 +81,7 @@ pub(super) fn obfuscated(message: &Message<'_>, memory: &mut Memory) -> Option<F
     if message.direction != Direction::FromClient || memory.telegram_tried {
         return None;
     }
+    // One attempt for each flow: AES for each packet would be a load that a sender can cause.
     memory.telegram_tried = true;
     if !may_be_obfuscated(head) {
         return None;

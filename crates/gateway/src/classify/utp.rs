@@ -54,6 +54,8 @@ pub(super) fn packet(message: &Message<'_>, memory: &mut Memory) -> Option<Findi
     let track = memory.utp.get_or_insert_default();
     let direction = message.direction;
     if header.kind == SYN {
+        // BEP 29: nothing was received before a SYN, so it acknowledges nothing and reports no
+        // delay.
         let fresh = header.acknowledged == 0 && header.delay == 0 && payload.is_empty();
         if fresh && track.syn.is_none() {
             track.syn = Some((direction, header));
@@ -98,6 +100,8 @@ impl Track {
             steady: 0,
             answers: 0,
         });
+        // A connection keeps its ids (BEP 29), so these bytes are something else, or another
+        // connection.
         if side.id != header.id {
             *mine = None;
             return None;

@@ -184,6 +184,8 @@ impl<T: Default> Flow<T> {
             heard: [false; 2],
             proof: Proof::default(),
             established: false,
+            // A SYN-ACK names the SYN's number, so the connection is known even if that was not
+            // seen.
             opening_sequence: packet.tcp.filter(|tcp| tcp.syn).map(|tcp| {
                 if tcp.ack {
                     tcp.acknowledged.wrapping_sub(1)

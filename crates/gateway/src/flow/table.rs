@@ -164,6 +164,8 @@ impl<T: Default> FlowTable<T> {
                     .flow(place)
                     .is_some_and(|flow| flow.is_reopened_by(packet)) =>
             {
+                // The new connection began with its SYN, which came while the old flow still
+                // stood.
                 let called_at = self.flow(place).and_then(Flow::called_at);
                 self.end(place);
                 let place = self.begin(key, packet);
@@ -244,6 +246,7 @@ impl<T: Default> FlowTable<T> {
     }
 
     fn begin(&mut self, key: Key, packet: &Packet<'_>) -> usize {
+        // Before the insertion: the table never exceeds its bound.
         if self.index.len() >= self.bounds.flows {
             self.evict();
         }

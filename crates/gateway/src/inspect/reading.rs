@@ -171,6 +171,7 @@ impl Carried {
                 tell(Seen::End);
             }
         }
+        // What follows the announced end would reach the receiver unread.
         if input.is_empty() {
             Ok(())
         } else {

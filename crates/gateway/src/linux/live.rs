@@ -191,6 +191,7 @@ impl Live {
             self.wait()?;
             let turned = self.turn();
             if turned.is_err() {
+                // The queue is not read again: what was gathered is reported now or never.
                 self.gateway.tell_rest();
             }
             self.report(tell);
@@ -415,6 +416,8 @@ impl Live {
         while let Some(job) = self.gateway.poll_scan() {
             match self.scans.submit(job) {
                 Ok(()) => self.unscanned = self.unscanned.saturating_add(1),
+                // Failing is a result, too: without one the packets of this window would wait for
+                // ever.
                 Err((job, why)) => {
                     let failed = Scanned::Failed(why.to_owned());
                     self.gateway.handle_scanned(now, &job, &failed);
@@ -452,6 +455,7 @@ impl Live {
                 self.totals.resets = self.totals.resets.saturating_add(1);
                 continue;
             }
+            // Once for all resets, because a flush is a system call.
             if !behind {
                 self.queues.flush()?;
                 behind = true;

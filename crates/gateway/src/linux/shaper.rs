@@ -103,6 +103,7 @@ fn somebodys(shown: &str) -> Option<String> {
 fn tree(interface: &str, classes: &[Class]) -> String {
     let most = classes.iter().map(|class| class.ceiling).max().unwrap_or(0);
     let rate = |bits: u64| format!("{bits}bit");
+    // `default 0`: what has no class is not shaped (tc-htb(8)).
     let mut lines = vec![
         format!("qdisc add dev {interface} root handle {HANDLE}: htb default 0"),
         format!(
@@ -118,6 +119,7 @@ fn tree(interface: &str, classes: &[Class]) -> String {
             rate(class.rate),
             rate(class.ceiling)
         ));
+        // A tenth of a second at the ceiling, in bytes: a longer queue only adds delay.
         let backlog = (class.ceiling / 80).max(LEAST_BACKLOG);
         lines.push(format!(
             "qdisc add dev {interface} parent {id} bfifo limit {backlog}"

@@ -103,6 +103,7 @@ impl Decoder {
     /// fragment again; an incomplete one counts as a packet that was cut.
     fn handle_datagrams(&mut self, now: Duration, take: &mut dyn FnMut(&Packet<'_>)) {
         while let Some(datagram) = self.defragmenter.poll_datagram() {
+            // Without the first fragment there are no ports, and so no flow.
             if datagram.bytes.is_empty() {
                 for _ in 0..datagram.fragments {
                     self.counters.skip(Skip::LaterFragment);

@@ -204,6 +204,7 @@ impl Partial {
         let mut bytes = Vec::new();
         if let Some(head) = &self.head {
             bytes.extend_from_slice(&head.bytes);
+            // With a fragment header (RFC 8200 §4.5) the decoder knows that the rest is missing.
             if key.source.is_ipv6() && !complete {
                 let [a, b, c, d] = key.identification.to_be_bytes();
                 bytes.extend_from_slice(&[head.protocol, 0, 0, 1, a, b, c, d]);
@@ -228,6 +229,7 @@ impl Partial {
 
 /// Writes length and fragment fields of the joined packet.
 fn mend(packet: &mut [u8], head: &Head, is_v4: bool, complete: bool) {
+    // IPv6 does not count its header (RFC 8200 §3), IPv4 does (RFC 791 §3.1).
     let length = packet.len().saturating_sub(if is_v4 { 0 } else { 40 });
     let [high, low] = u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes();
     let mut set = |at: usize, value: u8| {
@@ -245,6 +247,7 @@ fn mend(packet: &mut [u8], head: &Head, is_v4: bool, complete: bool) {
     }
     set(2, high);
     set(3, low);
+    // Without its end it stays a fragment, and is not taken for a whole packet.
     set(6, if complete { 0 } else { 0x20 });
     set(7, 0);
     if let Some(header) = packet.get_mut(..head.bytes.len()) {

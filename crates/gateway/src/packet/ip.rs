@@ -38,6 +38,7 @@ pub struct Fragment<'a> {
 /// entered only if `tunnels` is.
 pub(super) fn decode(bytes: &[u8], fragments: bool, tunnels: bool) -> Result<Layer<'_>, Skip> {
     let mut bytes = bytes;
+    // A sender can nest tunnels without end.
     for _ in 0..MAX_ENCAPSULATION {
         let (ip, _) = LaxIpSlice::from_slice(bytes).map_err(|error| match error {
             LaxHeaderSliceError::Len(_) => Skip::TruncatedIp,
@@ -47,6 +48,7 @@ pub(super) fn decode(bytes: &[u8], fragments: bool, tunnels: bool) -> Result<Lay
             if fragments && whole {
                 return Ok(Layer::Fragment(fragment));
             }
+            // Only the first fragment has the ports.
             if fragment.offset > 0 {
                 return Err(Skip::LaterFragment);
             }
@@ -97,6 +99,8 @@ fn fragment<'a>(ip: &LaxIpSlice<'a>, bytes: &'a [u8]) -> Option<(Fragment<'a>, b
             if offset == 0 && !more {
                 return None;
             }
+            // 0 in a jumbogram (RFC 2675 §3), and then the captured bytes are all there is to go
+            // by.
             let end = match ipv6.header().payload_length() {
                 0 => 0,
                 length => usize::from(length).saturating_add(40),

@@ -45,6 +45,7 @@ impl Expression {
         let (needs_found, needs_content) = {
             let references = program.references();
             let known = || EARLY.iter().chain(&FOUND).chain(&CONTENT);
+            // Otherwise a misspelt name would fail only once a flow meets the rule.
             for variable in references.variables() {
                 if !known().any(|name| *name == variable) {
                     let names: Vec<&str> = known().copied().collect();

@@ -198,6 +198,7 @@ impl Reading<'_> {
             .map(|rule| rule.get_ref().name.as_str())
             .collect();
         let trials = self.trials(&file.test, &names_of_rules);
+        // Faulty rules are missing from the list, and would make others look reachable or not.
         if self.errors.is_empty() {
             self.errors = unreachable(&rules);
         }
@@ -300,6 +301,7 @@ impl Reading<'_> {
         let mut rules: Vec<Rule> = Vec::new();
         for spanned in entries {
             let (line, entry) = (self.line(spanned), spanned.get_ref());
+            // Events, tests and `why` name a rule by this, so there is one of each name.
             if entry.name == DEFAULT_RULE || entry.name.trim().is_empty() {
                 self.fault(line, format!("a rule cannot be named `{}`", entry.name));
             } else if let Some(other) = rules.iter().find(|rule| rule.name == entry.name) {
@@ -408,6 +410,7 @@ fn rule(entry: &RuleEntry, line: usize, names: &Known<'_>) -> Result<Rule, Strin
             .unwrap_or(entry.action == Action::Audit || entry.audit_text || entry.audit_file),
         texts: entry.audit_text,
         files: entry.audit_file,
+        // What could not be scanned does not pass as clean, unless the rule says so.
         failure: entry.failure.or(scans.then_some(Failure::Closed)),
         scan_parts: entry.scan_parts,
         hold_first,

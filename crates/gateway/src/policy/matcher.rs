@@ -72,6 +72,7 @@ impl Matcher {
                 return Match::No;
             }
         }
+        // A `when` about content is not asked here: `takes` asks it for each file and message.
         if self.needs_content() {
             return Match::Content;
         }
@@ -187,6 +188,7 @@ impl Matcher {
 
     /// Whether all that the other one matches is matched here.
     pub(super) fn covers(&self, other: &Self) -> bool {
+        // A rule that names no confidence matches from `likely` on.
         let least = |matcher: &Self| matcher.confidence.unwrap_or(Confidence::Likely);
         self.l4.is_none_or(|l4| other.l4 == Some(l4))
             && self.way.is_none_or(|way| other.way == Some(way))

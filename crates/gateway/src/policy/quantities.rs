@@ -134,6 +134,7 @@ impl Sizes {
             )
         };
         let text_of = |prefix: &str| text.trim().strip_prefix(prefix).map(str::trim);
+        // The longer sign first: `>` is also the beginning of `>=`.
         if let Some(rest) = text_of(">=") {
             return Ok(Self(bytes(rest).ok_or_else(wrong)?..=u64::MAX));
         }

@@ -119,6 +119,7 @@ fn span(text: &str) -> Result<Span, String> {
         .filter(|&minute| minute < MINUTES_OF_DAY)
         .ok_or_else(wrong)?;
     span.to = minute_of(to).ok_or_else(wrong)?;
+    // `08:00-08:00` could be a whole day or nothing, so it is refused.
     if span.from == span.to || parts.next().is_some() {
         return Err(wrong());
     }

@@ -61,6 +61,7 @@ fn tracker_http(sample: &mut Sample) {
 }
 
 fn tracker_udp(sample: &mut Sample) {
+    // BEP 15: the protocol's number, the action `connect`, and a transaction that returns below.
     let connect = joined(&[
         &[0, 0, 4, 0x17, 0x27, 0x10, 0x19, 0x80],
         &[0; 4],
@@ -95,6 +96,7 @@ fn tracker_udp(sample: &mut Sample) {
 }
 
 fn dht(sample: &mut Sample) {
+    // BEP 5: a query and its response share the transaction `t`.
     let ping = joined(&[b"d1:ad2:id20:", &noise(4, 20), b"e1:q4:ping1:t2:aa1:y1:qe"]);
     let pong = joined(&[b"d1:rd2:id20:", &noise(5, 20), b"e1:t2:aa1:y1:re"]);
     let get = joined(&[
@@ -175,6 +177,7 @@ fn web_torrent(sample: &mut Sample) {
     let announce = format!(
         "{{\"numwant\":5,\"action\":\"announce\",\"info_hash\":\"{hash}\",\"peer_id\":\"-WW0001-abcdefghijkl\"}}"
     );
+    // RFC 6455 §5.3: what a client sends is masked.
     let mask = [0x37, 0xfa, 0x21, 0x3d];
     let masked: Vec<u8> = announce
         .bytes()

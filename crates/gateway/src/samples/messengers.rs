@@ -90,6 +90,8 @@ fn xmpp(sample: &mut Sample) {
     );
     stream.close();
 
+    // XEP-0065 §5.3.2: the domain name is the SHA-1 of the session and both addresses, in
+    // hexadecimal.
     let name = b"972b7bf47291ca609517f67f86b5081086052dad";
     let mut stream = sample.tcp(inside(10, 49_821), outside(97, 7_625), "xmpp");
     stream.client(&[5, 1, 0]);

@@ -28,6 +28,7 @@ fn wireguard(sample: &mut Sample) {
         b"\x11\x22\x33\x44",
         &noise(102, 80),
     ]);
+    // The receiver's index is the one that the response has announced.
     let data = |counter: u64| {
         joined(&[
             &[4, 0, 0, 0],

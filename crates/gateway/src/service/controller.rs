@@ -189,6 +189,7 @@ impl Controller {
             );
         }
         let fault = looked.err().map(|failure| failure.to_string());
+        // Housekeeping comes by every few seconds, and one line for each reason is enough.
         let mut known = held(&self.not_looked_after);
         if let Some(reason) = fault.as_ref().filter(|_| fault != *known) {
             tracing::error!(
@@ -351,6 +352,7 @@ impl Controller {
     pub fn apply(&self, apply: &Apply<'_>) -> Result<String, Vec<String>> {
         let policy = self.tried(apply.file, apply.text)?;
         let trial = apply.confirm.map(Duration::from_secs);
+        // Checked before anything changes: `put_in_force` adds it to the clock.
         if trial.is_some_and(|trial| Instant::now().checked_add(trial).is_none()) {
             return Err(vec![
                 "the time to confirm is longer than a clock can measure: give at most some days"
@@ -365,6 +367,7 @@ impl Controller {
         let next = InForce {
             mode: apply.mode.unwrap_or(before.mode),
             name: apply.file.display().to_string(),
+            // Marks of flows under way hold numbers of classes, which have to keep their meaning.
             policy: Arc::new(policy.after(&before.policy)),
         };
         let obey = self

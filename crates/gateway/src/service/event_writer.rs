@@ -165,6 +165,8 @@ impl EventWriter {
         let thread = std::thread::Builder::new()
             .name("audit".to_owned())
             .spawn(move || {
+                // A thread inherits its starter's priority, and writing must not compete with the
+                // queues.
                 reset_priority();
                 log.write(&receiver)
             })

@@ -100,6 +100,7 @@ impl InKernel {
             Ok(triage) => Some(triage.with_bounds(Bounds {
                 packets: self.packets,
             })),
+            // The policy is right all the same: user space decides all of it, only slower.
             Err(why) => {
                 tracing::warn!(%why, "the kernel asks about all flows");
                 None

@@ -102,6 +102,7 @@ impl Installation {
             bridged: config.bridged,
         };
         border.check().map_err(ServiceError::usage)?;
+        // Each has a second one, for connections that are followed (`queue_pair`).
         let pairs = config.queues.saturating_mul(2);
         if config.queue.checked_add(pairs.saturating_sub(1)).is_none() {
             return Err(ServiceError::usage(format_args!(
@@ -343,6 +344,7 @@ impl System for Installation {
                 shaper::take_down(interface).map_err(ServiceError::failed)?;
             }
         }
+        // The table before the rules: once these ask the programs, this policy decides.
         let triage = match &self.in_kernel {
             Some(in_kernel) => in_kernel.put(policy)?,
             None => false,

@@ -75,6 +75,7 @@ impl Joined {
             event.alert.action,
             event.app_proto.clone(),
         );
+        // Without room for another row an event is written by itself, and not lost.
         if self.rows.len() >= MAX_JOINED && !self.rows.contains_key(&key) {
             return Some(event);
         }

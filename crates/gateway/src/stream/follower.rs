@@ -296,6 +296,8 @@ impl<T: Copy> Stream<T> {
         };
         let conflict = self.kept.differs(at, payload);
         if conflict {
+            // The receiver may have the first copy or not, so it must get no other one than what
+            // was read.
             output.rewritten.extend_from_slice(payload);
             self.kept.correct(at, &mut output.rewritten);
         }
@@ -349,6 +351,7 @@ impl<T: Copy> Stream<T> {
         if segment.truncated && !new.is_empty() {
             return Decision::Lost(self.give_up(Loss::Truncated, output));
         }
+        // A retransmission must repeat what was read, or the receiver may get something else.
         let repeated = self.window.compare(behind, old);
         if repeated == Repeated::Forgotten {
             return Decision::Lost(self.give_up(Loss::Forgotten, output));

@@ -207,6 +207,7 @@ impl Builder {
                     Effect::Ask => opening.decided(precision.opening),
                     Effect::Known => opening.clone(),
                 };
+                // An opening without elements is complete at once.
                 if opening.elements().is_empty() {
                     builder.start(&clause.begins, |place| place.ask = true);
                     continue;
@@ -272,6 +273,7 @@ impl Builder {
             }
         }
         self.start(begins, |place| place.items.extend(&items));
+        // A step then looks only at those that its byte can begin.
         let mut by_byte: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
         for byte in 0..=255 {
             let begins = |rule: &&usize| self.begins_with(**rule, byte);
@@ -351,6 +353,7 @@ impl Builder {
             starts,
             classes: self.classes,
         };
+        // The bound is about the kernel's map, which holds the minimized table.
         let table = table.minimized();
         if table.next.len().saturating_mul(size_of::<u16>()) > MAX_TRIAGE_BYTES {
             return Err(TriageError::TooLarge);
@@ -396,6 +399,7 @@ impl Builder {
             known: place.known,
             ask: place.ask,
         };
+        // Nothing takes a question back. Without items all such states are one.
         if place.ask {
             return next;
         }
@@ -431,6 +435,7 @@ impl Builder {
             return;
         };
         let elements = rule.expression.elements().get(at..).unwrap_or_default();
+        // An element with `many` may match nothing: then the next one is tried with this byte.
         for (further, element) in elements.iter().enumerate() {
             let at = at.saturating_add(further);
             if element.bytes.contains(byte) {

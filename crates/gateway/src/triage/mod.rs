@@ -113,6 +113,8 @@ impl Triage {
     /// The table would be too large.
     pub fn new(set: &SignatureSet, policy: &Policy) -> Result<Self, TriageError> {
         let concern = policy.concern();
+        // Networks that do not fit the kernel's map make it ask about everything, which is only
+        // slower.
         let too_many = concern.networks.len() > MAX_TRIAGE_NETWORKS;
         let touched = Touched::new(set, policy, concern.everything || too_many);
         let conditions = condition::of(set, &touched);

@@ -33,6 +33,7 @@ impl Touched {
             .filter(|application| everything || policy.touches(application))
             .map(str::to_owned)
             .collect();
+        // A conversation that the kernel passes announces nothing to user space.
         for (application, witness) in WITNESSES {
             if applications.contains(application) {
                 applications.insert(witness.to_owned());

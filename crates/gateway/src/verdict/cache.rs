@@ -229,6 +229,7 @@ impl ConnectionCache {
         let Some(entry) = entry.filter(|entry| entry.until > now) else {
             return false;
         };
+        // An announcement since then may be of another application at the same address.
         let forgiven = entry.announced.is_some_and(|count| last > count);
         if call.l4 == L4::Tcp && forgiven {
             self.forget(call);

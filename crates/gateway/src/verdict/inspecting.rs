@@ -40,6 +40,7 @@ impl FlowContext<'_> {
         let (now, direction) = (self.now, self.entry.flow.direction(packet.packet));
         let mut rewritten = None;
         let outcome = self.with_content(|content, context| {
+            // Compressed files cannot be scanned, so this very request must not accept them.
             if context.forbids_codings() {
                 content.forbid_codings();
                 if direction == Direction::FromClient {
@@ -205,6 +206,7 @@ impl FlowContext<'_> {
         let Subject { ends, answered, .. } = self.subject();
         let enforces = self.env.enforces();
         let own = &mut self.entry.flow.attachment.own;
+        // The resets take their numbers from packets that the end of the inspection lets go.
         if let Some(content) = own.content()
             && enforces
             && own.decided().is_some()
@@ -223,6 +225,7 @@ impl FlowContext<'_> {
             content: Vec::new(),
         };
         decided.killed = 0;
+        // A single packet proves nothing, so only a flow with two sides is remembered.
         if answered {
             let application = &decided.found.application;
             (self.blocked).remember(self.now, self.env, &ends, application);

@@ -77,6 +77,7 @@ impl FlowContext<'_> {
     /// What the flow's state makes of a packet.
     fn step(&mut self, packet: QueuedPacket<'_>) -> Step {
         let flow = &*self.entry.flow;
+        // Its numbers are another connection's, and would disturb what is read of this one.
         if flow.syn_role(packet.packet) != SynRole::Own {
             return Step::Done(self.other_connection(packet));
         }

@@ -80,6 +80,7 @@ impl FlowEngine {
             if let Some(mut content) = flow.attachment.own.take_content() {
                 self.effects.account(content.held(), 0);
                 self.effects.parts.extend(content.cut_off(false));
+                // What waits was not judged, and must not pass because its flow has ended.
                 self.effects.release(content.take_held(), Verdict::DROP);
             }
             let over = self.conclude(now, &flow);

@@ -43,6 +43,7 @@ impl Unanswered {
             ends.l4,
             event.alert.signature.clone(),
         );
+        // In a full table all further kinds share one entry, so that none goes uncounted.
         let known = self.entries.contains_key(&Some(key.clone()));
         let key = (known || self.entries.len() < MAX_UNANSWERED).then_some(key);
         match self.entries.get_mut(&key) {

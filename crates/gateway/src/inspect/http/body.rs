@@ -91,6 +91,8 @@ impl Chunks {
             let Some(line) = self.held.line(input, MAX_CHUNK_LINE)? else {
                 return Ok(None);
             };
+            // Recipients disagree about a bare CR or LF (RFC 9112 §2.2), which would hide content
+            // from one of them.
             let line = line
                 .strip_suffix(b"\r\n")
                 .filter(|line| !line.contains(&b'\r'))

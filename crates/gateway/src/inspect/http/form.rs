@@ -71,6 +71,7 @@ impl Form {
                     None => return Ok(()),
                     Some(b"--") => self.state = State::Over,
                     Some(b"\r\n") => self.state = State::Head,
+                    // RFC 2046 §5.1.1: blanks may follow a boundary.
                     Some(b"  " | b" \t" | b"\t " | b"\t\t") => self.state = State::Padding,
                     Some(_) => return Err("a boundary that may be another one"),
                 },

@@ -107,6 +107,7 @@ impl Exchange {
         let name = self.dialect.name(&request.target);
         let sink = self.request_sink(&request, &body, name.as_ref(), tell)?;
         let method = request.method.as_str();
+        // Responses to these methods carry no file, whatever the target's name.
         let no_file = ["HEAD", "CONNECT", "OPTIONS", "TRACE", "DELETE", "PUT"].contains(&method);
         let name = name.or_else(|| self.announced.clone());
         let asks = !no_file && matches!(sink, Sink::Ignore | Sink::Form(_));
@@ -117,6 +118,7 @@ impl Exchange {
                 ..FileHead::default()
             }));
         }
+        // Each request is kept until its response has come, so a client must not pile them up.
         if self.asked.len() >= MAX_PIPELINED {
             return Err("too many requests without answers");
         }
@@ -147,6 +149,7 @@ impl Exchange {
         }
         let kind = fields.kind();
         let given = fields.file_name();
+        // The fields of a form are no file, unless they are named as one.
         let is_form = kind.as_deref() == Some("application/x-www-form-urlencoded");
         if is_form && given.is_none() && request.method != "PUT" {
             return Ok(Sink::Ignore);

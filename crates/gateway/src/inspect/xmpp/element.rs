@@ -101,6 +101,7 @@ impl Element {
                     add_text(&mut open, &text)?;
                     None
                 }
+                // RFC 6120 §11.1: no comments, processing instructions or DTDs.
                 _ => return Err(MALFORMED),
             };
             if elements > MAX_XML_ELEMENTS {
@@ -112,6 +113,8 @@ impl Element {
             match open.last_mut() {
                 Some(parent) => {
                     parent.words.push_str(&closed.words);
+                    // A parent has its children's words, too: kept at each depth they would
+                    // multiply.
                     if !READ.contains(&closed.name.as_str()) {
                         closed.words = String::new();
                     }

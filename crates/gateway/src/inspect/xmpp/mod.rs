@@ -63,6 +63,7 @@ impl Xmpp {
         tell: Tell<'_>,
     ) -> Result<(), Reason> {
         let from_server = direction == Direction::FromServer;
+        // TLS begins behind this, and nothing of it can be read.
         if from_server && stanza.is("proceed", Space::Tls) {
             return Err("encrypted");
         }
@@ -80,6 +81,7 @@ impl Xmpp {
                     tell_hosts(child, "streamhost", file, tell);
                 }
                 (Space::Upload, "request") => tell_upload(child, tell),
+                // The server assigns the address (RFC 6120 §7). What a client asks for may differ.
                 (Space::Binding, "bind") if from_server => {
                     let account = child.child("jid").map(|jid| jid.text.clone());
                     self.account = account.filter(|account| account.len() <= MAX_ADDRESS);
@@ -122,6 +124,7 @@ impl Xmpp {
             if let Some(head) = &head {
                 self.offers.remember(session, head);
                 self.offers.remember(stream, head);
+                // An accept repeats the description; only these actions make an offer.
                 if matches!(action, Some("session-initiate" | "content-add")) {
                     tell(Seen::Offer(head.clone()));
                 }

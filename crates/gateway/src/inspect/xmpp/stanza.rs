@@ -72,6 +72,8 @@ impl Stanzas {
                 if tag == b"<![CDATA[" {
                     self.state = State::Cdata;
                 } else if tag.starts_with(b"<!") && !b"<![CDATA[".starts_with(tag) {
+                    // RFC 6120 §11.1: no comments or DTDs. Entities of a DTD could expand without
+                    // bound.
                     return Err("XML that XMPP forbids");
                 }
             }

@@ -121,6 +121,7 @@ fn try_xdp(interface: &str, programs: &Path) -> Result<(), String> {
     }
     attach_xdp(interface, programs).map_err(told)?;
     let after = ETHTOOL.run(&["-k", interface], "");
+    // Lost offloads cost all traffic more than early refusals save, so the program goes then.
     let lost = match after {
         Ok(after) => lost(&before, &after),
         Err(error) => vec![error.to_string()],

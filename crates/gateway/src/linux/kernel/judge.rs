@@ -60,6 +60,8 @@ impl Judge {
     }
 
     fn write(&mut self, triage: Option<&Triage>, closed: bool) -> Result<(), MapError> {
+        // Written into the table that is not in use. The last line switches, so no packet meets
+        // half of it.
         let (slot, base) = match self.in_use.get(&0, 0)? & 1 {
             0 => (1, u32::try_from(CELLS).unwrap_or(u32::MAX)),
             _ => (0, 0),
@@ -126,6 +128,7 @@ fn key(slot: u32, network: &IpNet) -> Key<[u8; NETWORK]> {
         IpNet::V6(network) => (network.network(), network.prefix_len()),
     };
     let network = Network {
+        // The slot stands before the address, and has to match as a whole.
         prefix: u32::from(bits).saturating_add(8),
         slot: u8::try_from(slot).unwrap_or(u8::MAX),
         address: address.octets(),

@@ -253,6 +253,8 @@ impl Connection {
         }
         self.calling = None;
         self.moved = now;
+        // The gateway sees nothing of this handshake. Without these segments the flow would count
+        // as one that the server has not answered.
         let (first, behind) = (self.first, self.first.wrapping_add(1));
         let flags = Flags {
             syn: true,
@@ -441,6 +443,7 @@ impl Connection {
                 self.shape(class);
             }
             Offload::Blocked => self.broken = true,
+            // The client's requests are still read: the next one may ask for something else.
             Offload::AnswersPass => {
                 self.asked = Asked::Client;
                 self.read = true;

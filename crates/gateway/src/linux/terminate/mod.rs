@@ -221,6 +221,7 @@ impl Terminator {
                 stirred => {
                     let (serial, side) = (stirred >> 1, stirred & 1);
                     if let Some(connection) = self.connections.get_mut(&serial) {
+                        // ONESHOT: with this event the kernel has disarmed the socket.
                         connection.armed(end(side)).take();
                         let gone = epoll::EventFlags::ERR | epoll::EventFlags::HUP;
                         if flags.intersects(gone) {
@@ -458,6 +459,8 @@ impl Terminator {
             let wanted = connection.interest(end(side));
             let armed = *connection.armed(end(side));
             let idle = (false, false);
+            // A hang-up cannot be masked (epoll_ctl(2)): a socket armed again would report it in a
+            // loop.
             let told = connection.is_hung(end(side)) && wanted == idle;
             if armed == Some(wanted) || (armed.is_none() && told) {
                 continue;

@@ -234,6 +234,7 @@ impl RelayBuffer {
         };
         piece.written = piece.written.saturating_add(count);
         self.pending = self.pending.saturating_sub(count);
+        // A FIN takes a sequence number of its own (RFC 9293 §3.4).
         self.delivered = self
             .delivered
             .wrapping_add(length32(count))

@@ -25,6 +25,7 @@ impl Address {
     }
 
     pub(super) fn connect(&self) -> io::Result<Stream> {
+        // Packets wait for a scan, so a clamd that hangs must not keep its thread for ever.
         match self {
             Self::Unix(path) => {
                 let stream = UnixStream::connect(path)?;

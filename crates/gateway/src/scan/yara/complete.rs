@@ -268,6 +268,8 @@ fn longest_of(node: &Node) -> Option<usize> {
                 RepetitionKind::Range(
                     RepetitionRange::Exactly(times) | RepetitionRange::Bounded(_, times),
                 ) => usize::try_from(*times).ok()?,
+                // `*` and `+` have no longest match, so no overlap of two windows is enough for
+                // one.
                 _ => return None,
             };
             longest_of(node)?.checked_mul(times)

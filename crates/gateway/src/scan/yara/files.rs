@@ -51,6 +51,7 @@ impl Files {
         if job.last {
             return Some(part.bytes);
         }
+        // The oldest give way: of a flow that stopped there comes no last window.
         while self.held.saturating_add(length) > MAX_WHOLE_HELD && self.forget_oldest() {}
         part.used = Instant::now();
         self.held = self.held.saturating_add(length);

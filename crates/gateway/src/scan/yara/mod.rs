@@ -266,6 +266,7 @@ fn compile(paths: &[PathBuf]) -> Result<(Rules, Vec<Source>), YaraError> {
             }
         }
     }
+    // Also with faults: the administrator gets all of them at once.
     match compile_sources(&sources) {
         Ok(rules) if faults.is_empty() => Ok((rules, sources)),
         Ok(_) => Err(YaraError(faults)),
@@ -359,6 +360,7 @@ fn add(compiler: &mut Compiler, file: &str, text: &str) -> Result<Added, Vec<Unr
             Err(error) => wrong.push(explain(&error)),
         }
     }
+    // A namespace's rules match only if its global ones do, and this one shows that.
     if known.with_global {
         let rule = format!("rule {GLOBAL} {{ condition: true }}");
         if let Err(error) = compiler.add_rules_str_in_namespace(rule, file) {

@@ -228,6 +228,7 @@ impl Content {
                 ..Answer::default()
             };
         }
+        // Asked before its bytes are read: after that this head is no longer the next one.
         let at_head = self.begins_head(direction);
         if let Some(answer) = self.by_unseen(direction, &segment, tcp.acknowledged, context) {
             return answer;
@@ -243,6 +244,7 @@ impl Content {
             return answer;
         }
         self.output.clear();
+        // Taken out while the calls below borrow all of `self`.
         let mut output = std::mem::take(&mut self.output);
         let half = self.half(direction);
         let ended = half.stream.is_ended();
@@ -507,6 +509,7 @@ impl Content {
     pub(super) fn handle_timeout(&mut self, context: &mut ContentContext<'_>) -> Option<Stop> {
         let now = context.now;
         for direction in [Direction::FromClient, Direction::FromServer] {
+            // Taken out while `half` borrows `self`.
             let mut output = std::mem::take(&mut self.output);
             let half = self.half(direction);
             output.clear();

@@ -37,6 +37,7 @@ impl DecoderSink<'_, '_> {
                 if ruling.action == Action::Block {
                     self.stop = Some(Stop::Blocked(ruling));
                 }
+                // A block is written down in any case: only its event explains it.
                 if ruling.audit || ruling.action == Action::Block {
                     self.context.message(message, &ruling);
                 }
