@@ -278,6 +278,7 @@ impl AdmissionReply {
     pub fn decode(bytes: &[u8]) -> Result<AdmissionReply, AdmissionError> {
         let malformed = AdmissionError::NoReply;
         let signed = Signed::<ReplyBody>::decode(bytes).ok_or_else(|| malformed.clone())?;
+        // Verified below by the key that the body names. Which ring that has to be the user says.
         let body = signed.unverified();
         let too_much = body.domain.len() > DOMAIN_BYTES || body.routers.len() > BOOTSTRAP_ROUTERS;
         if too_much {

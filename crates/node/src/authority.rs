@@ -399,6 +399,7 @@ impl Authority {
         if !(1..=365 * 86_400).contains(&seconds) {
             return Err(AuthorityError::Validity);
         }
+        // A folder that is an old copy would issue the same serials again.
         self.check_current()?;
         let ring = self.store.options();
         let (id, secret) = (random()?, random()?);
@@ -459,6 +460,7 @@ impl Authority {
             "the invite is not known to this ring, or a newer one has replaced it",
         ))?;
         let certificate = match invite.used_by {
+            // The first reply may have been lost, so the same key gets the same certificate.
             Some(user) if user == member => self
                 .store
                 .certificate_of(&member, &self.ring_id())?
@@ -539,6 +541,7 @@ impl Authority {
             name,
             address,
             nonce: random()?,
+            // The clocks of members may be behind.
             not_before: now.saturating_sub(CLOCK_SKEW.as_secs()),
             not_after: now + self.store.options().lifetime.as_secs(),
             serial: self.store.next_serial()?,

@@ -227,6 +227,7 @@ impl Certificate {
     /// The first check that failed.
     pub fn decode(bytes: &[u8], ring: &RingId) -> Result<Certificate, CertificateError> {
         let signed = Signed::<Body>::decode(bytes).ok_or(CertificateError::Malformed)?;
+        // Before the signature: a certificate of another ring is no forgery.
         if *signed.unverified().ring != *ring.as_bytes() {
             return Err(CertificateError::OtherRing);
         }

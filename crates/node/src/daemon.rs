@@ -295,6 +295,7 @@ impl Daemon {
             identity,
         } = boot::opened(&home).await?;
         let own = membership.certificate.clone();
+        // The lock before the sockets: a second daemon of this home must not disturb the first.
         let lock = home::lock(&home)?;
         let path = home::socket_path(&home);
         let socket = ControlSocket::bind(&path).await?;
@@ -555,6 +556,7 @@ struct Opened {
 impl Opened {
     fn read(home: &Path) -> Result<Opened, DaemonError> {
         let shown = || home.display().to_string();
+        // What cannot be examined is opened, and the error is reported there.
         if !home::state_path(home).try_exists().unwrap_or(true) {
             return Err(DaemonError::NotAMember(shown()));
         }

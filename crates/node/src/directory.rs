@@ -290,6 +290,7 @@ impl Directory {
                     statements: forgotten,
                     in_dns: None,
                 };
+                // No wait: this is no delay of DNS, which would end by itself.
                 Some((Duration::MAX, gap))
             }
         }
@@ -520,6 +521,7 @@ impl Directory {
         let bytes = self.fetch(&record, &shown).await?;
         let certificate = Certificate::decode(&bytes, &self.ring)
             .map_err(|error| DirectoryError::Invalid(shown.clone(), error))?;
+        // DNS is not trusted: another member's certificate would send traffic to the wrong one.
         let fits = match &record {
             RecordName::Ring | RecordName::Enrol => false,
             RecordName::Member(name) => certificate.name() == name,

@@ -390,6 +390,8 @@ impl FalseAccusation {
         if !is_signed(&certificate, &statement, signature) {
             return Err(NotProven::NotSigned(certificate.name().to_string()));
         }
+        // An accusation is false if the views do not contradict, or if the accused has not signed
+        // both.
         let accused = if accusation.contradicts() {
             Some(self.who_has_not_signed(ring, &certificate, &accusation)?)
         } else {

@@ -191,6 +191,7 @@ impl FromStr for Invite {
             .map_err(|_| InvalidInvite)?;
         let bytes = Zeroizing::new(bytes);
         let (body, found) = bytes.split_last_chunk::<CHECK>().ok_or(InvalidInvite)?;
+        // Found here, a typing error costs no connection.
         if check(body) != *found {
             return Err(InvalidInvite);
         }

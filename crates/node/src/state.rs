@@ -528,6 +528,7 @@ fn transfer_record(row: &Row<'_>) -> rusqlite::Result<Record> {
     let direction: String = row.get(1)?;
     let phase: String = row.get(8)?;
     let path: String = row.get(4)?;
+    // Rows of earlier versions have the path as text only.
     let path = match row.get::<_, Option<Vec<u8>>>(16)? {
         Some(bytes) => PathBuf::from(OsString::from_vec(bytes)),
         None => PathBuf::from(path),

@@ -153,6 +153,8 @@ impl Statement {
             number,
             successors: parameters.successors,
             revoked,
+            // Left out where there is nothing to say, so that versions without these fields read
+            // it.
             replaced: Some(replaced).filter(|replaced| !replaced.is_empty()),
             asked: Some(asked).filter(|asked| !asked.is_empty()),
             group: Some(parameters.group).filter(|group| *group != GROUP),

@@ -63,6 +63,7 @@ fn read_invitation(context: &Context, path: &Path) -> Result<String, Failure> {
         std::fs::File::open(path)
             .and_then(|file| file.take(limits::INVITATION).read_to_string(&mut text))
     } else if io::stdin().is_terminal() {
+        // One line: an invitation that is typed ends with Enter, not with the input's end.
         context
             .output
             .note("Paste or type the invitation and press Enter:");

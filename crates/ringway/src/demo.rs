@@ -59,6 +59,7 @@ pub(crate) async fn run(context: &Context, args: &DemoArgs) -> Result<ExitCode, 
     report.clear();
     stage.end().await;
     let failed = outcome.is_err() || !report.all_good();
+    // Before the folder goes, which has the logs.
     if failed && !report.interrupted() {
         stage.show_logs();
     }

@@ -63,6 +63,7 @@ pub(crate) fn complete(
         reply.ring(),
         reply.domain()
     ));
+    // The ring's identity comes from the owner by another way: a forged reply could name its own.
     let told = match ring {
         Some(ring) => ring.to_owned(),
         None => ask(

@@ -260,6 +260,7 @@ fn in_words(time: Duration) -> String {
 
 fn members(context: &Context, dir: Option<PathBuf>) -> Result<(), Failure> {
     let authority = open(context, dir)?;
+    // A folder that is an old copy can still be read. Only changes are refused.
     if let Err(error) = authority.check_current() {
         context.output.note(&error.to_string());
     }

@@ -156,6 +156,7 @@ fn row(argument: &Arg, page: &mut String) {
     } else {
         format!(" (default `{}`)", defaults.join(" "))
     };
+    // A bar would end the table's cell.
     writeln!(
         page,
         "| `{name}` | {}{choice}{default} |",

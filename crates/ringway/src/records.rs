@@ -119,6 +119,7 @@ pub(crate) async fn get(context: &Context, args: GetArgs) -> Result<(), Failure>
     }
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(value)?;
+    // For the eye only: a pipe gets the value's own bytes and no more.
     if stdout.is_terminal() && !value.ends_with(b"\n") {
         stdout.write_all(b"\n")?;
     }

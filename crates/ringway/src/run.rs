@@ -41,6 +41,7 @@ impl Context {
             .home
             .clone()
             .or_else(|| variable("RINGWAY_HOME"));
+        // The default of the XDG Base Directory Specification.
         let data =
             || variable("XDG_DATA_HOME").or_else(|| Some(variable("HOME")?.join(".local/share")));
         let home = chosen.or_else(|| Some(data()?.join("ringway")));

@@ -30,6 +30,7 @@ fn text(status: &Status) -> String {
         format!("{} ({}) {}", status.name, status.role, status.member),
     );
     field("ring", ring(status));
+    // A daemon of an earlier version does not report it.
     if status.expires > 0 {
         field("certificate", certificate(status, unix_seconds()));
     }

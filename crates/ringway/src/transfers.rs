@@ -27,6 +27,7 @@ const SHOWN_NAMES: usize = 2;
 /// Sends a file and, unless detached, follows it to its end.
 pub(crate) async fn send(context: &Context, args: &SendArgs) -> Result<(), Failure> {
     let path = readable_file(&args.file)?;
+    // Caught before the request: from then on Ctrl-C has to explain that the transfer goes on.
     let signals = Signals::catch()?;
     let request = Request::Send {
         path,
@@ -175,6 +176,7 @@ async fn watch(context: &Context, mut transfers: Vec<TransferStatus>) -> Result<
                 .iter()
                 .try_for_each(|transfer| context.output.object(SCHEMA, transfer))?;
         } else if !changed.is_empty() {
+            // Only the first table has a heading.
             context.output.line(
                 &table(&changed)
                     .lines()
@@ -196,6 +198,7 @@ async fn watch(context: &Context, mut transfers: Vec<TransferStatus>) -> Result<
 }
 
 fn table(transfers: &[TransferStatus]) -> Table {
+    // Padded, so that the tables of `--watch` line up although each is laid out by itself.
     let mut table = Table::new(&[
         "ID      ",
         "STATE     ",

@@ -31,7 +31,7 @@ const BOOLS: usize = 18;
 
 /// Of a hundred functions of [`LONG`] lines and more, how many have a comment inside. The aim is
 /// 60.
-const COMMENTED: usize = 44;
+const COMMENTED: usize = 63;
 
 /// Lines from which on a function has something to explain.
 const LONG: usize = 20;

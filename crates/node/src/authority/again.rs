@@ -31,6 +31,7 @@ impl Authority {
             return Ok(None);
         };
         let known = &holder.certificate;
+        // What was revoked or replaced may be in other hands.
         if holder.revoked.is_some() || holder.replaced_by.is_some() {
             return Err(AuthorityError::KeyIsOver(
                 "this key was revoked or replaced: join with another key",

@@ -204,6 +204,7 @@ pub(super) fn build(
         origin.clone(),
         sets.0,
         ZoneType::Primary,
+        // A zone transfer would list all members to anyone who asks.
         AxfrPolicy::Deny,
     )
     .map_err(ZoneError::Refused)?;

@@ -29,6 +29,7 @@ pub(super) async fn serve(listener: TcpListener, zone: LiveZone) {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::debug!(%error, "accepting a DNS connection failed");
+                // Without descriptors `accept` fails at once, and the loop would spin.
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }

@@ -262,6 +262,7 @@ impl Authority {
         } = self.zone()?;
         let current: std::collections::HashSet<&RecordName> =
             records.iter().map(|(name, _)| name).collect();
+        // Names of former certificates may still be at the server, and have to go there.
         let mut former = Vec::new();
         for certificate in self.store.all_certificates(&self.ring_id())? {
             former.extend(zone::names_of(&certificate));
@@ -301,6 +302,7 @@ pub(super) async fn push(
         let answer = session.ask(update).await.map_err(blame)?;
         verdict(answer.response_code, &zone, key).map_err(blame)?;
     }
+    // A code of success alone proves nothing, so what was changed is read back.
     let now = compare(&mut session, &plan.changed).await.map_err(blame)?;
     let mut pairs = now.iter();
     if let Some((wanted, _)) = pairs.find(|(wanted, found)| !wanted.is_met_by(found)) {

@@ -199,6 +199,7 @@ impl Store {
         let query = "SELECT count(*) FROM ended WHERE expires > ?1";
         let unknown = transaction.query_row(query, params![now], |row| row.get(0));
         recovered.unknown = unknown.map_err(&fail)?;
+        // The next statement has to be newer than all that members know.
         let above = "UPDATE ring SET generation = max(generation, ?1)";
         transaction.execute(above, params![newest]).map_err(&fail)?;
         count_change(&transaction).map_err(&fail)?;

@@ -219,6 +219,7 @@ pub(super) fn renew(
         WHERE serial = ?1";
     let (bytes, expires) = (new.as_bytes(), new.not_after());
     connection.execute(change, params![old, serial, bytes, now, expires])?;
+    // What pointed to the old certificate points to the newest one.
     for follow in [
         "UPDATE renewed SET newest = ?2 WHERE newest = ?1",
         "UPDATE members SET replaced_by = ?2 WHERE replaced_by = ?1",

@@ -131,6 +131,7 @@ impl Authority {
         let refuse = AuthorityError::EnrolmentRefused;
         let now = unix_seconds();
         let replaces = holder.certificate.serial();
+        // The first reply may have been lost, so the same request gets the same certificate.
         let again = holder.replaced_by.is_some();
         let certificate = if again {
             let next = self.store.holder(&request.next(), &self.ring_id())?;

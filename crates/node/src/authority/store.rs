@@ -142,6 +142,8 @@ impl Store {
     pub(super) fn create(path: &Path, options: &InitOptions) -> Result<Store> {
         let connection = database::open(path, MIGRATIONS)?;
         let domain = options.domain.trim_end_matches('.').to_ascii_lowercase();
+        // Numbers begin at the clock: in a folder that is made again they are no lower than
+        // before.
         connection
             .execute(
                 "INSERT INTO ring (only, domain, dns, enrol, successors, group_size, serial, generation, zone, lifetime)
@@ -511,6 +513,7 @@ fn member_entry(certificate: &Certificate, standing: &Standing, now: u64) -> Mem
         replaced_by,
         asked,
     } = *standing;
+    // What is replaced is revoked, too, so that comes first.
     let state = match (replaced_by, revoked) {
         (Some(_), _) => MemberState::Replaced,
         (None, Some(_)) => MemberState::Revoked,

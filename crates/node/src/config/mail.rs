@@ -288,6 +288,7 @@ impl Table<'_> {
             (Some(_), None) => Err(apart("user")),
             (None, Some(_)) if self.1.password_file.is_some() => Err(apart("password_file")),
             (None, Some(_)) => Err(apart("password_credential")),
+            // A line break in it could begin another command of the mail session.
             (Some(user), Some(_)) if user.contains(char::is_control) => {
                 Err(self.wrong("user", "a user has a name, in one line"))
             }

@@ -35,6 +35,7 @@ impl StatementBringer {
                 self.bring_certificate().await;
             }
             let Some((lasts, gap)) = self.directory.gap() else {
+                // The next gap is brought at once, whatever the last one had to wait for.
                 next_try = Instant::now();
                 continue;
             };

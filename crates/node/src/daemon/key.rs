@@ -100,6 +100,8 @@ impl KeyKeeper {
             ..self.membership.clone()
         };
         let rotation = Rotation::begin(&self.home, membership)?;
+        // An earlier request may have been granted and its reply lost. DNS has the certificate
+        // then.
         if replaced {
             match self.directory.heir(own.serial(), own.name()).await {
                 Ok(certificate) if rotation.is_for_next(&certificate) => {

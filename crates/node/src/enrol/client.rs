@@ -443,6 +443,7 @@ async fn ask(identity: &Identity, asking: &Asking<'_>) -> Result<(Ring, Reply), 
         }
         AnyInvite::Spoken(invite) => ask_spoken(stream, identity, invite, address).await?,
     };
+    // Before the request, which uses up the invite.
     if let Some(before) = asking.before {
         before.check_ring(asking.home, &ring.id)?;
     }
@@ -475,6 +476,7 @@ async fn ask_spoken(
             JoinError::Closed { address }
         }
     })?;
+    // The user has named the ring's domain, so its words alone are not enough.
     if let Some(told) = &invite.domain
         && *told != offer.domain
     {

@@ -266,6 +266,7 @@ impl Enrolling {
             pake::answer(hello, &invite.secret, ring, domain).ok_or(ChannelError::Malformed)?;
         let secret = self.secret().await?;
         let mut asking = Asking::begin(stream, secret, &answer, &agreed).await?;
+        // Counted before the words are looked at: connections at the same time get no more tries.
         let refusal = match self.charge(number).await? {
             Err(refusal) => refusal,
             Ok(left) => match asking.look() {

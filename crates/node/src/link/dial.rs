@@ -139,6 +139,7 @@ impl Dial {
                 let position = self.attempts % fast.len().max(1);
                 fast.get(position).map(|address| (*address, pause))
             }
+            // Mail is slow and has quotas, so it comes last and once.
             None if self.mailed => None,
             None => mail.first().map(|address| (*address, MAIL_HANDSHAKE)),
         };

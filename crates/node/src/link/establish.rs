@@ -150,6 +150,7 @@ impl Links {
             self.counters.handshakes_replayed += 1;
             return;
         }
+        // Before any public-key operation: a flood of initiations has to stay cheap.
         match self.gate.judge(now, &path, cookie, &mut self.rng) {
             Verdict::Read => {}
             Verdict::Drop => {
@@ -213,6 +214,7 @@ impl Links {
             return;
         };
         let known = half.ways.iter().any(|way| way.path == path);
+        // Each path is state and a packet to an address that may be forged.
         if !known && !half.takes_way(proved) {
             match proof {
                 Ok(()) => self.counters.handshakes_too_many += 1,
@@ -513,6 +515,7 @@ impl Links {
                 let index = dial.index;
                 peer.dial = None;
                 self.dials.remove(&index);
+                // Where a rekey failed, the link goes on with the session that it has.
                 if !self.is_up(&member) {
                     self.forget(&member);
                 }

@@ -155,6 +155,7 @@ impl Flow {
     /// A packet of `bytes` bytes with messages of applications leaves.
     pub(super) fn sent(&mut self, now: Instant, counter: u64, bytes: usize) {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        // Silence before the first packet is no standstill.
         if self.under_way.is_empty() {
             self.progress = now;
         }
@@ -325,6 +326,7 @@ impl Arrivals {
             arrived.highest_at = now;
         }
         arrived.count += 1;
+        // The first packet sets the time: those behind it must not put the report off.
         arrived.due.get_or_insert(now + REPORT_AFTER);
     }
 

@@ -41,6 +41,8 @@ pub(super) fn admit(
     proved: bool,
     new: bool,
 ) -> Admission {
+    // Proved and unproved addresses have halves of their own: a flood of forged ones leaves the
+    // others free.
     let alike = || waiting.iter().filter(|half| half.proved == proved);
     let of_member = alike().filter(|half| half.member == *member).count();
     let full = alike().count() >= HALF_OPEN / 2;

@@ -71,6 +71,8 @@ impl Links {
         if let Some(position) = half_open {
             return self.handle_first_data(now, path, position, packet, ciphertext);
         }
+        // After a restart peers use sessions that are gone, until this packet makes them set up
+        // others.
         let Some(member) = self.indices.get(&receiver).copied() else {
             self.counters.packets_unknown_session += 1;
             let packet = Packet::Unknown { receiver }.encode();
@@ -142,6 +144,7 @@ impl Links {
         let mut wants_report = false;
         for message in LinkMessage::decode_all(plain) {
             let Some(message) = message else {
+                // The length of this message is not known, and so not where the next one begins.
                 self.counters.packets_malformed += 1;
                 break;
             };

@@ -174,6 +174,7 @@ impl Turn {
 
     /// Waits until `bytes` may be sent.
     pub(super) async fn acquire(&self, bytes: usize) {
+        // Asked for ahead, so that the transfer keeps its turn between two blocks.
         let wanted = u64::try_from(bytes).unwrap_or(u64::MAX).max(AHEAD);
         let have = u64::try_from(self.permits.available_permits()).unwrap_or(u64::MAX);
         let has_to_wait = self.permits.available_permits() < bytes;
@@ -191,6 +192,7 @@ impl Turn {
         }
         self.cap.wake.notify_one();
         let count = u32::try_from(bytes).unwrap_or(u32::MAX);
+        // Permits are bytes that are spent: the scheduler adds others at the rate.
         if let Ok(permit) = self.permits.acquire_many(count).await {
             permit.forget();
         }

@@ -464,6 +464,7 @@ async fn open_partial(
     let folder = partial_folder(context);
     let (id, size) = (live.record().id, offer.size);
     let hash = blake3::Hash::from_bytes(*offer.hash);
+    // On a blocking thread: what is there of the file is read and hashed.
     let opened = tokio::task::spawn_blocking(move || {
         crate::home::create_own_folder(&folder).map_err(std::io::Error::other)?;
         let partial = Partial::open(&folder, &stem(&id), size, hash)?;

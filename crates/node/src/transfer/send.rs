@@ -84,6 +84,8 @@ pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
                     context.set_phase(&live, Phase::Waiting, Some(reason));
                 }
             }
+            // An attempt that moved something has found a path that works, so the next one comes
+            // soon.
             if live.bytes.load(Ordering::Relaxed) > before {
                 pause = RETRY_FIRST;
             }
@@ -385,6 +387,7 @@ async fn send_content(
     }
     match reading.await {
         Ok(Ok(())) => {}
+        // Another attempt cannot mend a file that is no longer the one that was offered.
         Ok(Err(EncodeFailed::Changed)) => return Err(Ended::Never(changed(&path))),
         Ok(Err(error)) => return Err(Ended::Later(format!("reading {}: {error}", path.display()))),
         Err(error) => return Err(Ended::Later(error.to_string())),

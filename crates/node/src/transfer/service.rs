@@ -303,6 +303,7 @@ impl Transfers {
             lines: Mutex::default(),
         });
         for mut record in context.state.transfers()? {
+            // A daemon that has just started has no channel, so none is active.
             if !record.phase.is_ended() {
                 record.phase = Phase::Waiting;
             }

@@ -248,6 +248,7 @@ impl Watch<'_> {
     /// Waits until both run and have settled, then measures how they share.
     async fn shares(&mut self, first: &Shipment, second: &Shipment) -> Result<Shares, Failure> {
         let both = [first, second];
+        // A transfer that has not begun would make any share look right.
         while !self
             .look(&both)
             .await?

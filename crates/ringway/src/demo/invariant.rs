@@ -30,6 +30,7 @@ fn router_in_place(router: &Status, place: usize, keys: &[&str]) -> Result<(), S
         return Err(format!("{name} is {}", router.state));
     }
     let others = keys.len().saturating_sub(1);
+    // The ring closes: behind its highest key comes the lowest.
     let after = keys.iter().cycle().skip(place + 1).copied();
     let expected: Vec<&str> = after
         .take(others.min(router.successor_list_length))

@@ -200,6 +200,7 @@ impl Stage {
                 Failure::failed(format_args!("asking a member failed: {error}"))
             })??);
         }
+        // The commands end in any order, and are shown in that of the members.
         answers.sort_by_key(|(place, ..)| *place);
         Ok(answers
             .into_iter()

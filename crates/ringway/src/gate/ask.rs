@@ -75,6 +75,7 @@ pub(super) fn text(status: &GatewayStatus) -> String {
         "events",
         format!("{} ({} lost)", status.events, status.events_lost),
     );
+    // Rows of faults stand there only if there are any, so that they are seen.
     if status.events_left_out > 0 {
         field(
             "left out",
@@ -336,6 +337,7 @@ pub(super) async fn ask(
     match serde_json::from_str(&answer) {
         Ok(Reply::Refused(reasons)) => {
             let json = context.output.json();
+            // The failure prints the last reason by itself.
             let mut reasons = reasons.into_iter();
             let last = reasons.next_back().unwrap_or_default();
             for reason in reasons {

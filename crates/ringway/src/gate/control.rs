@@ -62,6 +62,7 @@ async fn answer(
 fn reply(controller: &Controller, request: Request) -> Reply {
     match request {
         Request::Status => Reply::Status(Box::new(controller.status())),
+        // The bound holds whatever the client asks for.
         Request::Flows { most } => Reply::Flows(controller.flows(most.min(GATE_FLOWS))),
         Request::Why { flow } => Reply::Why(controller.why(flow)),
         Request::Apply {

@@ -89,6 +89,7 @@ async fn answer(
 
 /// All figures in OpenMetrics' text.
 pub(super) fn text(status: &GatewayStatus, ended: &[Ended]) -> Result<String, fmt::Error> {
+    // A registry lives for one scrape: the gateway counts, and this only shows it.
     let mut registry = Registry::with_prefix("ringway_gate");
     let mut count = |name: &'static str, help: &'static str, value| {
         let counter: Counter = Counter::default();

@@ -82,6 +82,7 @@ pub(crate) fn replay(context: &Context, args: &ReplayArgs) -> Result<(), Failure
         }
         match replay.capture(file, gateway) {
             Ok(()) => {}
+            // Without a reader of stdout there is nothing to go on for.
             Err(failure @ Failure::OutputClosed) => return Err(failure),
             Err(failure) => {
                 broken = broken.saturating_add(1);

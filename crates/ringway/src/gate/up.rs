@@ -184,6 +184,7 @@ fn settings(args: &UpArgs) -> Result<Settings, Failure> {
 /// Says that the gateway is at work.
 fn ready(context: &Context, args: &UpArgs, gateway: &RunningGateway) -> Result<(), Failure> {
     let (without, cache) = (gateway.without(), gateway.cache());
+    // With every part missing it is the path in user space, as without a kernel.
     let kernel = without
         .as_deref()
         .filter(|without| without.len() < Part::ALL.len());
@@ -271,6 +272,8 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
 pub(crate) fn confine(args: &UpArgs) -> Result<(), Failure> {
     make_folder(&args.state)?;
     let mut writable = vec![args.state.clone(), args.bpffs.bpffs.clone()];
+    // Their folders, because these files are replaced: events rotate, and the socket goes at the
+    // end.
     let files = [Some(&args.control), args.eve.as_ref()];
     let folders = files.into_iter().flatten().filter_map(|file| {
         let folder = file

@@ -29,6 +29,7 @@ pub(super) fn run(context: &Context, args: &AdmitArgs) -> Result<(), Failure> {
     let mut authority = open(context, args.folder.dir.clone())?;
     let text = offline::read(&args.request, "a request")?;
     let request = AdmissionRequest::parse(&text).map_err(Failure::usage)?;
+    // Shown before the question, because the owner decides by it.
     context.output.note(&shown(&request));
     confirm(&request, args)?;
     let admitted = authority.admit(&request)?;
@@ -82,6 +83,7 @@ fn confirm(request: &AdmissionRequest, args: &AdmitArgs) -> Result<(), Failure> 
         )?,
     };
     let told = told.trim();
+    // Some first characters can be had by trying keys. So many cannot.
     if told.len() < ID_BEGINNING {
         return Err(Failure::usage(format_args!(
             "`{told}` is too short for an id: the first {ID_BEGINNING} characters are needed; nothing was changed"

@@ -32,6 +32,8 @@ pub(super) fn run(context: &Context, args: JudgeArgs) -> Result<(), Failure> {
         let evidence = Evidence::load(path);
         let outcome = match evidence {
             Ok(evidence) => evidence.judge(&ring),
+            // Evidence that proves nothing is a result. Only a file that cannot be read is a
+            // mistake.
             Err(EvidenceError::NotProven { reason, .. }) => Err(reason),
             Err(error) => return Err(Failure::usage(error)),
         };
@@ -103,6 +105,7 @@ fn ring(context: &Context, named: Option<String>, dir: Option<PathBuf>) -> Resul
         Err(error) if asked => return Err(error.into()),
         Err(_) => {}
     }
+    // Without an authority here the ring is the one that this machine is a member of.
     let belongs = home
         .join("state.db")
         .exists()

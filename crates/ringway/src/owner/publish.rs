@@ -217,6 +217,7 @@ fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
         .tempfile_in(folder)
         .map_err(failed)?;
     std::io::Write::write_all(&mut file, text.as_bytes()).map_err(failed)?;
+    // On disk before it has the name, or a crash leaves an empty zone.
     file.as_file().sync_all().map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
     Ok(())

@@ -13,6 +13,7 @@ use crate::failure::Failure;
 /// # Errors
 /// `RINGWAY_LOG` is no log filter, or the process logs already.
 pub fn start(verbose: u8) -> Result<(), Failure> {
+    // The project's own crates only: what its dependencies log is of no use to most users.
     let level = match verbose {
         0 => "warn",
         1 => {

@@ -101,6 +101,7 @@ pub(super) fn plan(zone: &Name, all: &[(Wanted, Found)]) -> Result<Plan, ProtoEr
             Some(_) => plan.written += 1,
             None => plan.removed += 1,
         }
+        // A name's changes stay in one update, which a server carries out as a whole (RFC 2136).
         let records = wanted.changes(found);
         let mut bytes = 0;
         for record in &records {

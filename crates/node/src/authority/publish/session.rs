@@ -69,6 +69,7 @@ impl<'a> Session<'a> {
             let id = bytes.first_chunk().map(|id| u16::from_be_bytes(*id));
             let request = id.and_then(|id| waiting.remove(&id));
             let (place, request) = request.ok_or(Fault::Malformed)?;
+            // RFC 8945 §4.3.1: the signature of a response covers that of its request.
             let answer = signed::open(&bytes, &request, self.key, unix_seconds())?;
             if answer.message_type != MessageType::Response {
                 return Err(Fault::Malformed);

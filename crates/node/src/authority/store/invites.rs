@@ -57,6 +57,8 @@ impl Store {
         words: Option<&[u8; WORDS]>,
     ) -> std::result::Result<Added, AuthorityError> {
         let fail = self.fail();
+        // One transaction for the check and the entry: two commands at once cannot both get the
+        // name.
         let transaction = immediate(&mut self.connection).map_err(&fail)?;
         let now = crate::clock::unix_seconds();
         let name = entry.name.as_str();
