@@ -167,8 +167,8 @@ pub const MAX_UNDECIDED_PACKETS: u64 = 64;
 pub const KILL_PACKETS: u8 = 8;
 
 /// Time for which new connections like a blocked one are dropped at once.
-/// Source: chosen: programs that are blocked call again within seconds. Past it such a connection
-/// is looked at anew.
+/// Source: chosen: programs that are blocked reconnect within seconds. Past it such a connection
+/// is inspected again.
 pub const BLOCKED_FOR: Duration = Duration::from_secs(60);
 
 /// Events that wait to be polled.
@@ -341,7 +341,8 @@ pub const MANY_PORTS: usize = 5;
 pub const MANY_REQUESTS: u8 = 8;
 
 /// How far an identifier of such a request may be from the one before.
-/// Source: observed: steps of two, more where some were sent elsewhere. Past it one counts anew.
+/// Source: observed: steps of two, more where some were sent elsewhere. Past it the count begins
+/// again.
 pub const MAX_STEP: u16 = 32;
 
 /// Endpoints that were announced, of all queues of a border together.
@@ -389,15 +390,15 @@ pub const SCAN_PAUSE: Duration = Duration::from_millis(50);
 /// Source: a fifth of [`SCAN_PAUSE`]. Past it what is due is done.
 pub const FOLLOW_LOOK: Duration = Duration::from_millis(10);
 
-/// Bytes of a connection that are kept while nobody knows which application it is.
+/// Bytes of a connection that are kept while its application is not known.
 /// Source: chosen: [`INSPECT_PACKETS`] unsegmented packets of 64 kB. Past it the contents are not
 /// read.
 pub const MAX_EARLY: usize = 524_288;
 
 /// Bytes that all connections whose contents are followed may hold together.
-/// Source: chosen: a quarter of a gateway with 1 GiB. Less [`MAX_EARLY`], whoever has been unknown
-/// for longest is not followed any more; past it packets behind gaps are dropped, and their senders
-/// repeat them. [`SCAN_OVERLAP`] of each file that is scanned may come on top.
+/// Source: chosen: a quarter of a gateway with 1 GiB. Less [`MAX_EARLY`], the connection that has
+/// been unknown for longest is not followed any more; past it packets behind gaps are dropped, and
+/// their senders repeat them. [`SCAN_OVERLAP`] of each file that is scanned may come on top.
 pub const MAX_CONTENT: usize = 268_435_456;
 
 /// Bytes that are left of [`MAX_CONTENT`] below which nothing is gathered for parts and windows of
@@ -439,10 +440,10 @@ pub const PLACES_LOOK: Duration = Duration::from_secs(1);
 
 /// How far threads that answer for queued packets come before others, as `nice` counts.
 /// Source: measured (docs/benchmarks.md, "Files behind a filter"): with less, packets wait for
-/// their verdicts behind whoever else is at work on the machine, for longer than senders wait for
-/// acknowledgements, and are sent twice. With more, a flood of undecided flows would leave
-/// less than a tenth of a contested core to others, among them the kernel's thread that forwards
-/// when there is much to forward.
+/// their verdicts behind other processes of the machine, for longer than senders wait for
+/// acknowledgements, and are sent twice. With more, a flood of undecided flows would leave less
+/// than a tenth of a contested core to others, among them the kernel's thread that forwards when
+/// there is much to forward.
 pub const QUEUE_NICENESS: i32 = -10;
 
 /// How much less of a core threads that scan get than others, as `nice` counts.
@@ -450,7 +451,7 @@ pub const QUEUE_NICENESS: i32 = -10;
 pub const SCAN_NICENESS: i32 = 5;
 
 /// Lengths of streams that clamd is asked about, the longest first.
-/// Source: its `MaxFileSize` is 100 MiB, its `StreamMaxLength` 25 MiB where nobody changed them.
+/// Source: its `MaxFileSize` is 100 MiB, its `StreamMaxLength` 25 MiB by default.
 /// Where it refuses the shortest, files are not scanned.
 pub const CLAMD_STREAMS: [u32; 6] = [100 << 20, 50 << 20, 25 << 20, 10 << 20, 5 << 20, 1 << 20];
 
@@ -684,7 +685,7 @@ pub const TERMINATED_TURN: usize = 64;
 /// Source: chosen: 128 KiB, below a tenth of a millisecond. The rest is read in the next turn.
 pub const TERMINATED_READS: usize = 4;
 
-/// Flows that the kernel has handed over and whose packet nobody has seen yet.
+/// Flows that the kernel has handed over and whose packet has not been seen yet.
 /// Source: chosen: five times what fits into the kernel's ring. Past it the oldest is forgotten:
 /// its packet was lost, or comes as that of a flow without a beginning.
 pub const MAX_HANDED: usize = 4_096;

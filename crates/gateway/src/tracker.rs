@@ -212,7 +212,7 @@ impl<T: Default> Tracker<T> {
         Some(flow)
     }
 
-    /// A number for a flow that others have seen, and nobody here will.
+    /// A number for a flow that others have seen, and this tracker will not.
     pub(crate) fn number_unseen(&mut self) -> u64 {
         self.table.number_unseen()
     }

@@ -61,7 +61,7 @@ pub struct Search {
     pub rule: Option<String>,
     /// Events in which this address takes part.
     pub address: Option<String>,
-    /// Events of the flow of this number. Numbers begin anew with each start of the gateway.
+    /// Events of the flow of this number. Numbers begin again with each start of the gateway.
     pub flow: Option<u64>,
     /// Events not before this time since the Unix epoch.
     pub since: Option<Duration>,

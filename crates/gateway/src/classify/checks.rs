@@ -1,4 +1,4 @@
-//! The names by which signatures call checks.
+//! The names by which signatures refer to checks.
 
 use super::message::Check;
 use super::{

@@ -1,4 +1,4 @@
-//! HTTP/1: request and status lines, and the header lines that tell most.
+//! HTTP/1: request and status lines, and the header lines that show most.
 
 use std::borrow::Cow;
 

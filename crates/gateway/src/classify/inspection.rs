@@ -17,7 +17,7 @@ pub struct Verdict {
     pub confidence: Confidence,
     /// The signature's name and what its check saw.
     pub evidence: String,
-    /// What else the messages told.
+    /// What else the messages contained.
     pub details: Details,
 }
 
@@ -302,7 +302,7 @@ impl Inspection {
         }
     }
 
-    /// Others are told what is spoken here; `false` if they know.
+    /// Marks that other flows may know what is spoken here; `false` if they do.
     pub(super) fn tell(&mut self) -> bool {
         !std::mem::replace(&mut self.told, true)
     }
@@ -337,7 +337,7 @@ impl Inspection {
         self.listening.is_some()
     }
 
-    /// What was announced since the last call.
+    /// What was announced since this was asked last.
     pub(crate) fn take_announced(&mut self) -> Vec<Announced> {
         std::mem::take(&mut self.announced)
     }

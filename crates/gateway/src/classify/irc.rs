@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_says_anything_else_acknowledges_nothing() {
+    fn other_data_is_no_acknowledgement() {
         let mut memory = Memory::default();
         // Lengths of what follows, each in a packet of its own.
         for length in [512_u32, 700, 900, 1_000] {

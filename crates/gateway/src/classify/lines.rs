@@ -80,7 +80,7 @@ impl Listening {
     }
 }
 
-/// Adds all whole announcements of these bytes, and answers how many bytes follow the last one;
+/// Adds all whole announcements of these bytes, and returns how many bytes follow the last one;
 /// `None`: there is none.
 fn all(listener: Listener, bytes: &[u8], found: &mut Vec<Announced>) -> Option<usize> {
     let mut rest = bytes;
@@ -107,14 +107,14 @@ impl Lines {
             .fold(0, |sum, piece| sum.saturating_add(piece.bytes.len()))
     }
 
-    /// Gives up what is kept of a direction: what it announced was heard.
+    /// Gives up what is kept of a direction: what it announced was taken.
     fn forget(&mut self, direction: Direction) {
         if let Some(pieces) = self.pieces.get_mut(direction.slot()) {
             pieces.clear();
         }
     }
 
-    /// Adds a segment; answers it with what adjoins it, if anything does. Of bytes that come twice
+    /// Adds a segment; returns it with what adjoins it, if anything does. Of bytes that come twice
     /// the first copy counts.
     fn take_in(
         &mut self,

@@ -242,7 +242,7 @@ impl Classifier {
         };
         if unit.late {
             inspection.stream(direction).release();
-            // Where the stream that matters begins nobody knows.
+            // Where the stream that matters begins is not known.
             unit.midway = true;
         }
         // A SYN's data (fast open) follows the sequence number it takes for itself.

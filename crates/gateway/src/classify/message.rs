@@ -1,4 +1,4 @@
-//! What a check is given and what it answers.
+//! What a check is given and what it returns.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use super::{Confidence, Details as Public, http_marks, irc, skype, wireguard};
 use crate::flow::Direction;
 use crate::limits::{MAX_DETAIL, MAX_TEXT_LINES};
 
-/// What a flow's messages told beyond the application.
+/// What a flow's messages contained beyond the application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Details {
     /// Server name from a TLS ClientHello.
@@ -181,7 +181,7 @@ pub(super) struct Memory {
     pub(super) unfinished: bool,
 }
 
-/// A check: confirms the structure of a message, or answers `None`.
+/// A check: confirms the structure of a message, or returns `None`.
 pub(super) type Check = fn(&Message<'_>, &mut Memory) -> Option<Finding>;
 
 /// Printable text from the wire, cut to what a record holds.

@@ -1,5 +1,4 @@
-//! Applications by the names that a confirmed message tells: hosts, and the application protocols
-//! of TLS.
+//! Applications by the names in a confirmed message: hosts, and the application protocols of TLS.
 //!
 //! One look-up for each label of a host's name, whatever the number of signatures.
 
@@ -71,7 +70,7 @@ impl Names {
             let Some((suffix, places)) = self.by_suffix(name) else {
                 continue;
             };
-            // Whoever opens the flow chooses the name: it says what is asked for, not who answers.
+            // The client chooses the name: it says what is asked for, not who serves it.
             named.extend(
                 places
                     .iter()

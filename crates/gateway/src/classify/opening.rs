@@ -8,10 +8,10 @@ use crate::flow::Direction;
 use crate::limits::MAX_MEASURED;
 use crate::reader::length32;
 
-/// Turns that are told apart: client, server, client again.
+/// Turns that are distinguished: client, server, client again.
 const TURNS: usize = 3;
 
-/// Of fewer bytes it cannot be told whether they are random.
+/// Of fewer bytes it cannot be decided whether they are random.
 pub(super) const TELLING: u32 = 12;
 
 /// A count of bytes by their values.
@@ -148,7 +148,7 @@ pub(crate) struct Shape {
 }
 
 impl Opening {
-    /// Takes in the next payload; tells whether both sides have spoken and the client goes on.
+    /// Takes in the next payload; returns whether both sides have spoken and the client goes on.
     pub(super) fn take_in(&mut self, from: Direction, payload: &[u8]) -> bool {
         let expected = match self.turn {
             0 | 2 => Direction::FromClient,

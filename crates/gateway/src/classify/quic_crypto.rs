@@ -1,8 +1,8 @@
 //! The ClientHello of a QUIC connection, out of Initial packets (RFC 9001 §5.2).
 //!
-//! Their keys follow from the connection id that the client chose: whoever sees the packet can open
-//! it. The hello may be spread over several packets and be out of order; it is put together up to a
-//! bound.
+//! Their keys follow from the connection id that the client chose: an observer of the packet can
+//! open it. The hello may be spread over several packets and be out of order; it is put together
+//! up to a bound.
 
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ impl Hello {
         self.bytes.len()
     }
 
-    /// Takes in another Initial packet; answers the offer once the hello is whole.
+    /// Takes in another Initial packet; returns the offer once the hello is whole.
     pub(super) fn take_in(&mut self, initial: &Initial<'_>) -> Option<Offer> {
         if !self.open {
             return None;
@@ -215,7 +215,7 @@ impl Hello {
 }
 
 impl Keys {
-    /// Removes both protections of the first packet of a datagram; answers its frames.
+    /// Removes both protections of the first packet of a datagram; returns its frames.
     fn open(&self, initial: &Initial<'_>) -> Option<Vec<u8>> {
         let mut reader = initial.rest;
         let token = usize::try_from(variable(&mut reader)?).ok()?;

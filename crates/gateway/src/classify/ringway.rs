@@ -56,7 +56,7 @@ pub(super) fn frames(message: &Message<'_>, memory: &mut Memory) -> Option<Findi
     let mut best: Option<Finding> = None;
     let exchange = memory.ringway.get_or_insert_default();
     // The stream is walked from its beginning each time it grows; what was counted before counts
-    // anew.
+    // again.
     if let Some(last) = exchange.data.get_mut(message.direction.slot()) {
         *last = None;
     }

@@ -54,7 +54,7 @@ pub enum Sender {
     Any,
     /// The side that opened the flow.
     Client,
-    /// The side that was called.
+    /// The server.
     Server,
 }
 
@@ -73,7 +73,7 @@ pub struct Pattern {
 pub struct Signature {
     /// Its name, as evidence shows it.
     pub name: String,
-    /// The application it tells of.
+    /// The application it finds.
     pub application: String,
     /// The transport. Of no meaning for a signature of names, whose transport is that of what it
     /// refines.

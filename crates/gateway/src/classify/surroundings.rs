@@ -1,4 +1,4 @@
-//! What other flows tell of a flow: who speaks what, whom a host contacts, what was announced.
+//! What other flows show of a flow: who speaks what, whom a host contacts, what was announced.
 //!
 //! Encrypted peer-to-peer flows have no bytes to go by. They have a shape ([`Shape`]), and a host
 //! that contacts a DHT, a tracker, or many peers at ports of their own choice. Both together make a
@@ -24,7 +24,7 @@ use crate::packet::L4;
 
 const EDONKEY: &str = "edonkey";
 const SKYPE: &str = "skype";
-/// What a flow is called that no more is known of than that it began with STUN.
+/// The application of a flow of which no more is known than that it began with STUN.
 const STUN: &str = "stun";
 /// Whose calls are STUN between peers, from the port at which the caller speaks to its relays.
 const CALLS: [&str; 2] = ["telegram", "whatsapp"];
@@ -35,8 +35,8 @@ struct Host {
     bittorrent: Option<Duration>,
     edonkey: Option<Duration>,
     i2p: Option<Duration>,
-    /// Peers that it called in flows that look encrypted. Who calls it says nothing about it, and
-    /// callers' ports are no ports of peers.
+    /// Peers to which it opened flows that look encrypted. Who connects to it says nothing about
+    /// it, and callers' ports are no ports of peers.
     peers: Vec<(SocketAddr, Duration)>,
 }
 
@@ -117,7 +117,7 @@ impl Surroundings {
     ) {
         let announcements = flow.attachment.as_mut().take_announced();
         if let Some(identifier) = flow.attachment.as_mut().take_request() {
-            // Nobody has to answer: it is never more than a guess, about this one port.
+            // The other side need not answer: it is never more than a guess, about this one port.
             let now = flow.last_seen;
             let mut known = self.known();
             known.requests.entry(flow.client).note(identifier, now);
@@ -126,7 +126,7 @@ impl Surroundings {
             return;
         }
         for announced in announcements {
-            // Nobody offers a file at a service's port: whoever could name one would have it taken
+            // No file is offered at a service's port: an announcement of one would have it taken
             // for a chat's.
             if announced.endpoint.port() >= FIRST_USER_PORT {
                 let said = (flow.last_seen, announced);
@@ -167,7 +167,7 @@ impl Surroundings {
         self.known().conclude(flow)
     }
 
-    /// A conversation has named the called end of this flow, not long before it began.
+    /// A conversation has named the server's end of this flow, not long before it began.
     pub(crate) fn names(&self, flow: &Flow<impl AsRef<Inspection>>) -> bool {
         self.known().announcement(flow).is_some()
     }
@@ -296,7 +296,7 @@ impl Known {
             .find(|side| self.endpoints.get(side, flow.last_seen) == Some(application))
     }
 
-    /// What a conversation said of the called end of this flow, not long before it began.
+    /// What a conversation announced of the server's end of this flow, not long before it began.
     fn announcement(&self, flow: &Flow<impl AsRef<Inspection>>) -> Option<&Announced> {
         let (said, announced) = self.announced.get(&flow.server)?;
         (flow.first_seen <= said.saturating_add(EXPECTED_FOR)).then_some(announced)

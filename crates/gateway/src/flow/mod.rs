@@ -24,7 +24,7 @@ use crate::packet::{L4, Packet};
 pub enum Direction {
     /// The side that opened the flow.
     FromClient,
-    /// The side that was called.
+    /// The server.
     FromServer,
 }
 
@@ -109,16 +109,16 @@ pub struct Flow<T> {
     proof: Proof,
     established: bool,
     opening_sequence: Option<u32>,
-    /// A SYN that wants to open the closed 5-tuple anew; the other side has not answered it.
+    /// A SYN that would open the closed 5-tuple again, without its SYN-ACK yet.
     pending: Option<Pending>,
     /// The gateway has reset it: whatever opens the 5-tuple is another flow.
     cut: bool,
 }
 
-/// A SYN without an answer.
+/// A SYN without its SYN-ACK.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    caller: SocketAddr,
+    client: SocketAddr,
     sequence: u32,
     /// Bytes that it carries (TCP Fast Open, RFC 7413).
     carries: u32,
@@ -131,7 +131,7 @@ impl Pending {
         let answer = packet.tcp.filter(|tcp| tcp.syn && tcp.ack);
         answer.is_some_and(|tcp| {
             let taken = tcp.acknowledged.wrapping_sub(self.sequence);
-            packet.destination == self.caller
+            packet.destination == self.client
                 && (1..=self.carries.saturating_add(1)).contains(&taken)
         })
     }
@@ -144,9 +144,9 @@ pub(crate) enum SynRole {
     Own,
     /// It opens another connection.
     Syn,
-    /// It answers that SYN: another flow begins.
+    /// The SYN-ACK to that SYN: another flow begins.
     SynAck,
-    /// It answers another SYN than the latest.
+    /// A SYN-ACK to another SYN than the latest.
     StraySynAck,
 }
 
@@ -216,7 +216,7 @@ impl<T> Flow<T> {
         self.proof.holds(self.l4, self.midway, since)
     }
 
-    /// Both ends are told that it is over: whatever opens the 5-tuple anew is another flow.
+    /// Both ends have been reset: whatever opens the 5-tuple again is another flow.
     pub(crate) fn close(&mut self) {
         self.closed = true;
         self.cut = true;
@@ -224,11 +224,11 @@ impl<T> Flow<T> {
 
     /// What a packet of the two ends says of another connection between them.
     ///
-    /// Whether an old connection is over nobody but its ends knows: what is settled goes by unseen
-    /// to its end, and an end or a reset that comes by may die behind the gateway, as a SYN
-    /// may. So each SYN counts as a call, but the repetition of the one that has opened a flow
-    /// of which nobody has said more; and the flow gives way when the other side answers the latest
-    /// call. Who still has the old connection does not (RFC 9293 §3.10.7.4 has it send an
+    /// Whether an old connection is over only its ends know: what is settled goes by unseen to its
+    /// end, and an end or a reset that comes by may die behind the gateway, as a SYN may. So each
+    /// SYN counts as a new connection, but for retransmissions of the one that has opened a flow
+    /// without data since; and the flow gives way when a SYN-ACK confirms the latest SYN. An end
+    /// that still has the old connection sends none (RFC 9293 §3.10.7.4 has it send an
     /// acknowledgement).
     pub(crate) fn syn_role(&self, packet: &Packet<'_>) -> SynRole {
         let Some(tcp) = packet.tcp.filter(|tcp| tcp.syn) else {
@@ -251,8 +251,8 @@ impl<T> Flow<T> {
         }
     }
 
-    /// When the call came that this packet answers.
-    fn called_at(&self) -> Option<Duration> {
+    /// When the SYN came that this SYN-ACK confirms.
+    fn syn_at(&self) -> Option<Duration> {
         self.pending.map(|pending| pending.at)
     }
 
@@ -265,7 +265,7 @@ impl<T> Flow<T> {
             SynRole::StraySynAck => return,
             SynRole::Syn => {
                 self.pending = packet.tcp.map(|tcp| Pending {
-                    caller: packet.source,
+                    client: packet.source,
                     sequence: tcp.sequence,
                     carries: u32::try_from(packet.payload.len()).unwrap_or(0),
                     at: now,
@@ -288,7 +288,7 @@ impl<T> Flow<T> {
         self.established |= third || data;
     }
 
-    /// This packet opens the 5-tuple anew. Where the gateway itself has reset both ends, a call is
+    /// This packet opens the 5-tuple again. Where the gateway itself has reset both ends, a SYN is
     /// enough.
     fn is_reopened_by(&self, packet: &Packet<'_>) -> bool {
         match self.syn_role(packet) {

@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(prefix.push(1, b"abc", ROOM, false), Pushed::Grown(0));
         assert_eq!(prefix.bytes(), b"abc");
         assert_eq!(prefix.push_padding(4, &[0, 0], ROOM), Pushed::Grown(3));
-        // Nobody took their place: they were sent.
+        // No other bytes took their position: they were sent.
         assert_eq!(prefix.push(6, b"d", ROOM, false), Pushed::Grown(5));
         assert_eq!(prefix.push(4, b"XX", ROOM, false), Pushed::Old);
         assert_eq!(prefix.bytes(), b"abc\0\0d");

@@ -1,8 +1,8 @@
 //! Proof that both sides of a flow take part in it.
 //!
-//! Anybody can send a packet in another host's name. Who does not receive the answers knows
-//! neither the number that a SYN-ACK begins with (RFC 9293 §3.4), nor when the other side has
-//! spoken.
+//! Anybody can send a packet in another host's name. A sender that does not receive the replies
+//! knows neither the number that a SYN-ACK begins with (RFC 9293 §3.4), nor when the other side
+//! has spoken.
 
 use super::Direction;
 use crate::limits::{MAX_FAST_OPEN, MAX_UNDER_WAY, MAX_UNSEEN_ANSWER};
@@ -13,7 +13,7 @@ use crate::packet::{L4, Packet};
 pub(super) struct Proof {
     /// The flow's packet, from 1, that each side sent last; 0 if it has sent none.
     last: [u64; 2],
-    /// The numbers that the called side has used since its SYN-ACK: where they begin and end.
+    /// The numbers that the server has used since its SYN-ACK: where they begin and end.
     answer: Option<(u32, u32)>,
     /// A SYN, its SYN-ACK, and an acknowledgement of that were seen, or data that come after it.
     acknowledged: bool,
@@ -37,7 +37,7 @@ impl Proof {
             self.spoke(direction, number);
             return;
         };
-        // Who knows nothing of a connection answers with a reset: that proves nothing.
+        // An end without a connection responds with a reset: that proves nothing.
         if tcp.rst {
             return;
         }

@@ -152,7 +152,7 @@ impl<T: Default> FlowTable<T> {
         serial
     }
 
-    /// Takes in a packet; answers the flow's place, valid until the next call, and who sent the
+    /// Takes in a packet; returns the flow's slot, valid until the next packet, and who sent the
     /// packet. Time that runs backwards counts as standing still.
     pub fn handle_packet(&mut self, now: Duration, packet: &Packet<'_>) -> (usize, Direction) {
         self.now = self.now.max(now);
@@ -166,10 +166,10 @@ impl<T: Default> FlowTable<T> {
             {
                 // The new connection began with its SYN, which came while the old flow still
                 // stood.
-                let called_at = self.flow(place).and_then(Flow::called_at);
+                let syn_at = self.flow(place).and_then(Flow::syn_at);
                 self.end(place);
                 let place = self.begin(key, packet);
-                if let (Some(flow), Some(at)) = (self.flow_mut(place), called_at) {
+                if let (Some(flow), Some(at)) = (self.flow_mut(place), syn_at) {
                     flow.first_seen = at;
                 }
                 place
@@ -181,7 +181,7 @@ impl<T: Default> FlowTable<T> {
         (place, direction)
     }
 
-    /// The flow at a place that [`handle_packet`](Self::handle_packet) answered.
+    /// The flow in a slot that [`handle_packet`](Self::handle_packet) returned.
     pub fn flow_mut(&mut self, place: usize) -> Option<&mut Flow<T>> {
         self.slots
             .get_mut(place)?

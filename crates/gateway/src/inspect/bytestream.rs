@@ -3,7 +3,7 @@
 
 use super::FileHead;
 use super::held::{Held, Reason};
-use super::reading::{Carried, Reading, Tell};
+use super::reading::{Carried, Emit, Reading};
 use crate::flow::{Both, Direction};
 
 /// One bytestream.
@@ -88,7 +88,7 @@ impl Reading for Bytestream {
         &mut self,
         direction: Direction,
         input: &mut &[u8],
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason> {
         let side = self.sides.of(direction);
         while !matches!(side.state, State::Data) {
@@ -101,11 +101,11 @@ impl Reading for Bytestream {
         if other && !input.is_empty() {
             return Err("data both ways");
         }
-        self.file.data(direction, input, tell)
+        self.file.data(direction, input, emit)
     }
 
-    fn end(&mut self, direction: Direction, tell: Tell<'_>) -> Result<(), Reason> {
-        self.file.end(direction, tell);
+    fn end(&mut self, direction: Direction, emit: Emit<'_>) -> Result<(), Reason> {
+        self.file.end(direction, emit);
         Ok(())
     }
 

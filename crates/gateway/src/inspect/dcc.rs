@@ -3,10 +3,10 @@
 
 use super::FileHead;
 use super::held::{Held, Reason};
-use super::reading::{Carried, Reading, Tell};
+use super::reading::{Carried, Emit, Reading};
 use crate::flow::Direction;
 
-/// A transfer. Whoever sends first sends the file: there is nothing to acknowledge before.
+/// A transfer. The end that sends first sends the file: there is nothing to acknowledge before.
 #[derive(Debug)]
 pub(super) struct Dcc {
     file: Carried,
@@ -27,10 +27,10 @@ impl Reading for Dcc {
         &mut self,
         direction: Direction,
         input: &mut &[u8],
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason> {
         if self.file.sender().is_none_or(|sender| sender == direction) {
-            return self.file.data(direction, input, tell);
+            return self.file.data(direction, input, emit);
         }
         // Each is the number of bytes received so far: anything else is no acknowledgement but
         // data.
@@ -43,8 +43,8 @@ impl Reading for Dcc {
         Ok(())
     }
 
-    fn end(&mut self, direction: Direction, tell: Tell<'_>) -> Result<(), Reason> {
-        self.file.end(direction, tell);
+    fn end(&mut self, direction: Direction, emit: Emit<'_>) -> Result<(), Reason> {
+        self.file.end(direction, emit);
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::held::{Held, Reason};
 use super::names::{file_name, text};
-use super::reading::{Reading, Tell};
+use super::reading::{Emit, Reading};
 use super::{Expected, FileHead, Message, Seen};
 use crate::flow::{Both, Direction};
 use crate::limits::{MAX_CHAT_LINE, MAX_DETAIL};
@@ -75,7 +75,7 @@ impl Irc {
         &mut self,
         direction: Direction,
         line: &str,
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason> {
         let Some(line) = Line::parse(line) else {
             return Ok(());
@@ -89,15 +89,15 @@ impl Irc {
         let command = line.command.to_ascii_uppercase();
         match (command.as_str(), line.parameters.as_slice()) {
             ("PRIVMSG" | "NOTICE" | "CPRIVMSG" | "CNOTICE", [to, .., said]) => {
-                tell_said(said, sender, Some(to), tell);
+                emit_text(said, sender, Some(to), emit);
             }
             // Others read these as well: topics, parting words, reasons.
             ("TOPIC" | "PART" | "SQUERY" | RPL_TOPIC | RPL_AWAY, [.., to, said]) => {
-                tell_said(said, sender, Some(to), tell);
+                emit_text(said, sender, Some(to), emit);
             }
-            ("KICK" | "KILL", [to, .., said]) => tell_said(said, sender, Some(to), tell),
+            ("KICK" | "KILL", [to, .., said]) => emit_text(said, sender, Some(to), emit),
             ("QUIT" | "AWAY" | "WALLOPS" | "SETNAME", [said]) => {
-                tell_said(said, sender, None, tell);
+                emit_text(said, sender, None, emit);
             }
             ("NICK", [nick, ..]) if from_client || line.nick() == self.nick.as_deref() => {
                 self.nick = Some((*nick).to_owned()).filter(|nick| nick.len() <= MAX_DETAIL);
@@ -114,11 +114,11 @@ impl Reading for Irc {
         &mut self,
         direction: Direction,
         input: &mut &[u8],
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason> {
         while let Some(line) = self.lines.of(direction).line(input, MAX_CHAT_LINE)? {
             let line = text(&line);
-            self.handle_line(direction, line.trim_end_matches(['\r', '\n']), tell)?;
+            self.handle_line(direction, line.trim_end_matches(['\r', '\n']), emit)?;
         }
         Ok(())
     }
@@ -140,18 +140,18 @@ impl Reading for Chat {
         &mut self,
         direction: Direction,
         input: &mut &[u8],
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason> {
         while let Some(line) = self.lines.of(direction).line(input, MAX_CHAT_LINE)? {
             let line = text(&line);
-            tell_said(line.trim_end_matches(['\r', '\n']), None, None, tell);
+            emit_text(line.trim_end_matches(['\r', '\n']), None, None, emit);
         }
         Ok(())
     }
 
-    fn end(&mut self, direction: Direction, tell: Tell<'_>) -> Result<(), Reason> {
+    fn end(&mut self, direction: Direction, emit: Emit<'_>) -> Result<(), Reason> {
         let line = text(&self.lines.of(direction).take());
-        tell_said(line.trim_end_matches('\r'), None, None, tell);
+        emit_text(line.trim_end_matches('\r'), None, None, emit);
         Ok(())
     }
 
@@ -161,7 +161,7 @@ impl Reading for Chat {
 }
 
 /// What somebody said: text, and between bytes of 1 requests of client to client.
-fn tell_said(said: &str, from: Option<&str>, to: Option<&str>, tell: Tell<'_>) {
+fn emit_text(said: &str, from: Option<&str>, to: Option<&str>, emit: Emit<'_>) {
     for (index, part) in said.split('\u{1}').enumerate() {
         let is_request = index % 2 == 1;
         let (word, rest) = part.split_once(' ').unwrap_or((part, ""));
@@ -169,14 +169,14 @@ fn tell_said(said: &str, from: Option<&str>, to: Option<&str>, tell: Tell<'_>) {
             _ if !is_request => part,
             "ACTION" => rest,
             "DCC" => {
-                tell_dcc(rest, tell);
+                emit_dcc(rest, emit);
                 continue;
             }
             _ => continue,
         };
         let shown = without_colours(spoken);
         if !shown.trim().is_empty() {
-            tell(Seen::Message(Message {
+            emit(Seen::Message(Message {
                 text: shown,
                 from: from.map(str::to_owned),
                 to: to.map(str::to_owned),
@@ -218,14 +218,14 @@ fn without_colours(said: &str) -> String {
 }
 
 /// An offer to connect: `SEND name address port [size [token]]`, `CHAT chat address port`.
-fn tell_dcc(request: &str, tell: Tell<'_>) {
+fn emit_dcc(request: &str, emit: Emit<'_>) {
     let (kind, rest) = request.split_once(' ').unwrap_or((request, ""));
     match kind.to_ascii_uppercase().as_str() {
-        "SEND" | "TSEND" => tell_send(rest, tell),
+        "SEND" | "TSEND" => emit_send(rest, emit),
         "CHAT" => {
             let server = address(rest.split_whitespace().skip(1));
             if let Some(server) = server.filter(|server| server.port() != 0) {
-                tell(Seen::Expect(Expected {
+                emit(Seen::Expect(Expected {
                     server,
                     application: "dcc-chat",
                     file: FileHead::default(),
@@ -235,7 +235,7 @@ fn tell_dcc(request: &str, tell: Tell<'_>) {
         // Over TLS: the name is all that can be seen.
         "SSEND" => {
             if let Some((name, _)) = name_and_rest(rest) {
-                tell(Seen::Offer(FileHead {
+                emit(Seen::Offer(FileHead {
                     name: file_name(&name),
                     ..FileHead::default()
                 }));
@@ -245,7 +245,7 @@ fn tell_dcc(request: &str, tell: Tell<'_>) {
     }
 }
 
-fn tell_send(rest: &str, tell: Tell<'_>) {
+fn emit_send(rest: &str, emit: Emit<'_>) {
     let Some((name, words)) = name_and_rest(rest) else {
         return;
     };
@@ -254,7 +254,7 @@ fn tell_send(rest: &str, tell: Tell<'_>) {
         size: words.get(2).and_then(|size| size.parse().ok()),
         ..FileHead::default()
     };
-    tell(Seen::Offer(head.clone()));
+    emit(Seen::Offer(head.clone()));
     let server = address(words.iter().copied());
     // Port 0 asks the receiver to be called instead; its answer repeats the token.
     if let Some(server) = server.filter(|server| server.port() != 0) {
@@ -262,7 +262,7 @@ fn tell_send(rest: &str, tell: Tell<'_>) {
             Some(_) => Direction::FromClient,
             None => Direction::FromServer,
         };
-        tell(Seen::Expect(Expected {
+        emit(Seen::Expect(Expected {
             server,
             application: "dcc",
             file: FileHead {

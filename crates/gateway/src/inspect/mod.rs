@@ -66,7 +66,7 @@ pub enum FileForm {
     Whole,
     /// A part of it, or several.
     Part,
-    /// Its bytes in a coding (compressed): nobody looks at them as they are.
+    /// Its bytes in a coding (compressed), which are not read as they are.
     Encoded,
 }
 
@@ -115,14 +115,14 @@ impl Expected {
 /// The pieces in which the input comes change nothing but the pieces of the data.
 pub trait Decoder: std::fmt::Debug + Send {
     /// Takes in the next bytes of a direction and tells what they complete.
-    fn handle_data(&mut self, direction: Direction, bytes: &[u8], tell: &mut dyn FnMut(Seen<'_>));
+    fn handle_data(&mut self, direction: Direction, bytes: &[u8], emit: &mut dyn FnMut(Seen<'_>));
 
     /// A direction has ended in order (FIN).
-    fn handle_end(&mut self, direction: Direction, tell: &mut dyn FnMut(Seen<'_>));
+    fn handle_end(&mut self, direction: Direction, emit: &mut dyn FnMut(Seen<'_>));
 
     /// How many bytes of a direction are certain to come that are a file's data and nothing else,
-    /// and behind which nothing follows that the other direction has not asked for first. 0:
-    /// none, or nobody knows.
+    /// and behind which nothing follows that the other direction has not asked for first. 0: none,
+    /// or not known.
     fn certain_data(&self, _direction: Direction) -> u64 {
         0
     }
@@ -133,7 +133,7 @@ pub trait Decoder: std::fmt::Debug + Send {
         &mut self,
         _direction: Direction,
         _bytes: u64,
-        _tell: &mut dyn FnMut(Seen<'_>),
+        _emit: &mut dyn FnMut(Seen<'_>),
     ) {
     }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::held::{Held, Reason, count, up_to};
 use super::names::{file_name, text};
-use super::reading::{Reading, Tell, head_size};
+use super::reading::{Emit, Reading, head_size};
 use super::{Expected, FileHead, Message, Seen};
 use crate::flow::{Both, Direction};
 use crate::limits::{MAX_CHAT_LINE, MAX_DETAIL, MAX_FILE_OFFERS, MAX_MSN_MESSAGE};
@@ -86,7 +86,7 @@ impl Msn {
         Ok(())
     }
 
-    fn handle_message(&mut self, from: Option<String>, payload: &[u8], tell: Tell<'_>) {
+    fn handle_message(&mut self, from: Option<String>, payload: &[u8], emit: Emit<'_>) {
         let payload = text(payload);
         let (head, body) = payload.split_once("\r\n\r\n").unwrap_or((&payload, ""));
         let kind = field(head, "Content-Type").and_then(|kind| kind.split(';').next());
@@ -94,9 +94,9 @@ impl Msn {
         // The second and further parts of a long text have no type.
         let is_text = kind.is_some() || field(head, "Chunk").is_some();
         match kind.as_deref() {
-            Some("text/x-msmsgsinvite") => self.handle_invitation(body, tell),
+            Some("text/x-msmsgsinvite") => self.handle_invitation(body, emit),
             Some("text/plain") | None if is_text && !body.is_empty() => {
-                tell(Seen::Message(Message {
+                emit(Seen::Message(Message {
                     text: body.to_owned(),
                     from,
                     to: None,
@@ -106,7 +106,7 @@ impl Msn {
         }
     }
 
-    fn handle_invitation(&mut self, body: &str, tell: Tell<'_>) {
+    fn handle_invitation(&mut self, body: &str, emit: Emit<'_>) {
         let cookie = field(body, "Invitation-Cookie").filter(|cookie| cookie.len() <= MAX_DETAIL);
         if let Some(name) = field(body, "Application-File") {
             let size = field(body, "Application-FileSize");
@@ -115,7 +115,7 @@ impl Msn {
                 size: size.and_then(|size| size.parse().ok()),
                 ..FileHead::default()
             };
-            tell(Seen::Offer(head.clone()));
+            emit(Seen::Offer(head.clone()));
             if let Some(cookie) = cookie {
                 self.offers.retain(|(other, _)| other != cookie);
                 if self.offers.len() >= MAX_FILE_OFFERS {
@@ -133,7 +133,7 @@ impl Msn {
             let ip = field(body, address).and_then(|ip| ip.parse::<IpAddr>().ok());
             let port = field(body, port).map_or(Some(MSNFTP_PORT), |port| port.parse().ok());
             if let Some((ip, port)) = ip.zip(port) {
-                tell(Seen::Expect(Expected {
+                emit(Seen::Expect(Expected {
                     server: SocketAddr::new(ip, port),
                     application: "msnftp",
                     file: offered.map(|(_, head)| head.clone()).unwrap_or_default(),
@@ -156,7 +156,7 @@ impl Reading for Msn {
         &mut self,
         direction: Direction,
         input: &mut &[u8],
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason> {
         loop {
             let side = self.sides.of(direction);
@@ -178,7 +178,7 @@ impl Reading for Msn {
                     };
                     let from = from.take();
                     side.payload = None;
-                    self.handle_message(from, &payload, tell);
+                    self.handle_message(from, &payload, emit);
                 }
             }
         }

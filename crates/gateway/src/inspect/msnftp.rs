@@ -1,7 +1,7 @@
 //! MSN's file transfer: a few lines, then the file in blocks from the side that named its size.
 
 use super::held::{Held, Reason, count, up_to};
-use super::reading::{Reading, Tell, head_size};
+use super::reading::{Emit, Reading, head_size};
 use super::{FileHead, Seen};
 use crate::flow::{Both, Direction};
 use crate::limits::MAX_CHAT_LINE;
@@ -44,19 +44,19 @@ impl Msnftp {
         &mut self,
         direction: Direction,
         line: &str,
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason> {
         let Some(size) = line.trim_end().strip_prefix("FIL ") else {
             return Ok(());
         };
         let size: u64 = size.trim().parse().or(Err("a malformed size"))?;
-        tell(Seen::Begin(FileHead {
+        emit(Seen::Begin(FileHead {
             size: Some(size),
             sender: Some(direction),
             ..self.head.clone()
         }));
         if size == 0 {
-            tell(Seen::End);
+            emit(Seen::End);
         }
         self.sides.of(direction).state = State::Header(size);
         Ok(())
@@ -68,7 +68,7 @@ impl Reading for Msnftp {
         &mut self,
         direction: Direction,
         input: &mut &[u8],
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason> {
         loop {
             let side = self.sides.of(direction);
@@ -76,7 +76,7 @@ impl Reading for Msnftp {
                 State::Lines => match side.held.line(input, MAX_CHAT_LINE)? {
                     None => return Ok(()),
                     Some(line) => {
-                        self.handle_line(direction, &String::from_utf8_lossy(&line), tell)?;
+                        self.handle_line(direction, &String::from_utf8_lossy(&line), emit)?;
                     }
                 },
                 State::Header(left) => {
@@ -104,9 +104,9 @@ impl Reading for Msnftp {
                     }
                     let left = left.saturating_sub(count(data));
                     side.state = State::Block(left, length.saturating_sub(count(data)));
-                    tell(Seen::Data(data));
+                    emit(Seen::Data(data));
                     if left == 0 {
-                        tell(Seen::End);
+                        emit(Seen::End);
                     }
                 }
             }

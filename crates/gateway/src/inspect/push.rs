@@ -6,7 +6,7 @@
 use super::held::{Held, Reason};
 use super::http::{Dialect, Exchange};
 use super::names::{file_name, percent_decoded, text};
-use super::reading::{Reading, Tell};
+use super::reading::{Emit, Reading};
 use super::{FileHead, Seen};
 use crate::flow::Direction;
 use crate::limits::MAX_CHAT_LINE;
@@ -44,7 +44,7 @@ impl Transfer {
         }
     }
 
-    fn handle_first_line(&mut self, line: &[u8], tell: Tell<'_>) -> Result<(), Reason> {
+    fn handle_first_line(&mut self, line: &[u8], emit: Emit<'_>) -> Result<(), Reason> {
         let words = text(line.trim_ascii_end());
         let announced = match self.dialect {
             Dialect::Gnutella if words.starts_with("GNUTELLA") => {
@@ -59,7 +59,7 @@ impl Transfer {
             let name = name.map(|name| text(&percent_decoded(name.as_bytes())));
             let name = name.and_then(|name| file_name(&name));
             if name.is_some() {
-                tell(Seen::Offer(FileHead {
+                emit(Seen::Offer(FileHead {
                     name: name.clone(),
                     sender: Some(Direction::FromClient),
                     ..FileHead::default()
@@ -70,7 +70,7 @@ impl Transfer {
             return Ok(());
         }
         let mut exchange = Exchange::new(self.dialect, Direction::FromClient, None);
-        let begun = exchange.read(Direction::FromClient, &mut &*line, tell);
+        let begun = exchange.read(Direction::FromClient, &mut &*line, emit);
         self.state = State::Exchange(Box::new(exchange));
         begun
     }
@@ -81,13 +81,13 @@ impl Reading for Transfer {
         &mut self,
         direction: Direction,
         input: &mut &[u8],
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason> {
         loop {
             match &mut self.state {
-                State::Exchange(exchange) => return exchange.read(direction, input, tell),
+                State::Exchange(exchange) => return exchange.read(direction, input, emit),
                 State::Announced(exchange) if direction == Direction::FromServer => {
-                    return exchange.read(direction, input, tell);
+                    return exchange.read(direction, input, emit);
                 }
                 State::FirstLine if direction == Direction::FromServer => {
                     return Err("an answer without its request");
@@ -100,18 +100,18 @@ impl Reading for Transfer {
             match std::mem::replace(&mut self.state, State::FirstLine) {
                 State::Announced(mut exchange) => {
                     if !line.trim_ascii().is_empty() {
-                        exchange.read(direction, &mut line.as_slice(), tell)?;
+                        exchange.read(direction, &mut line.as_slice(), emit)?;
                     }
                     self.state = State::Exchange(exchange);
                 }
-                _ => self.handle_first_line(&line, tell)?,
+                _ => self.handle_first_line(&line, emit)?,
             }
         }
     }
 
-    fn end(&mut self, direction: Direction, tell: Tell<'_>) -> Result<(), Reason> {
+    fn end(&mut self, direction: Direction, emit: Emit<'_>) -> Result<(), Reason> {
         match &mut self.state {
-            State::Announced(exchange) | State::Exchange(exchange) => exchange.end(direction, tell),
+            State::Announced(exchange) | State::Exchange(exchange) => exchange.end(direction, emit),
             State::FirstLine => Ok(()),
         }
     }

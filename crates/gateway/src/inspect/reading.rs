@@ -5,7 +5,7 @@ use super::{Decoder, FileHead, Seen};
 use crate::flow::{Both, Direction};
 
 /// Tells what was seen.
-pub(super) type Tell<'a> = &'a mut dyn FnMut(Seen<'_>);
+pub(super) type Emit<'a> = &'a mut dyn FnMut(Seen<'_>);
 
 /// A decoder that may give up.
 pub(super) trait Reading: std::fmt::Debug + Send {
@@ -13,10 +13,10 @@ pub(super) trait Reading: std::fmt::Debug + Send {
         &mut self,
         direction: Direction,
         input: &mut &[u8],
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason>;
 
-    fn end(&mut self, _direction: Direction, _tell: Tell<'_>) -> Result<(), Reason> {
+    fn end(&mut self, _direction: Direction, _emit: Emit<'_>) -> Result<(), Reason> {
         Ok(())
     }
 
@@ -28,7 +28,7 @@ pub(super) trait Reading: std::fmt::Debug + Send {
         &mut self,
         _direction: Direction,
         _bytes: u64,
-        _tell: Tell<'_>,
+        _emit: Emit<'_>,
     ) -> Result<(), Reason> {
         Ok(())
     }
@@ -55,22 +55,22 @@ impl<T: Reading> Decoder for UntilLost<T> {
         &mut self,
         direction: Direction,
         mut bytes: &[u8],
-        tell: &mut dyn FnMut(Seen<'_>),
+        emit: &mut dyn FnMut(Seen<'_>),
     ) {
         if let Some(reading) = &mut self.0
-            && let Err(reason) = reading.read(direction, &mut bytes, tell)
+            && let Err(reason) = reading.read(direction, &mut bytes, emit)
         {
             self.0 = None;
-            tell(Seen::Lost(reason));
+            emit(Seen::Lost(reason));
         }
     }
 
-    fn handle_end(&mut self, direction: Direction, tell: &mut dyn FnMut(Seen<'_>)) {
+    fn handle_end(&mut self, direction: Direction, emit: &mut dyn FnMut(Seen<'_>)) {
         if let Some(reading) = &mut self.0
-            && let Err(reason) = reading.end(direction, tell)
+            && let Err(reason) = reading.end(direction, emit)
         {
             self.0 = None;
-            tell(Seen::Lost(reason));
+            emit(Seen::Lost(reason));
         }
     }
 
@@ -84,12 +84,12 @@ impl<T: Reading> Decoder for UntilLost<T> {
         reading.is_some_and(|reading| reading.begins_head(direction))
     }
 
-    fn handle_unseen(&mut self, direction: Direction, bytes: u64, tell: &mut dyn FnMut(Seen<'_>)) {
+    fn handle_unseen(&mut self, direction: Direction, bytes: u64, emit: &mut dyn FnMut(Seen<'_>)) {
         if let Some(reading) = &mut self.0
-            && let Err(reason) = reading.pass_over(direction, bytes, tell)
+            && let Err(reason) = reading.pass_over(direction, bytes, emit)
         {
             self.0 = None;
-            tell(Seen::Lost(reason));
+            emit(Seen::Lost(reason));
         }
     }
 
@@ -121,7 +121,7 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// A size of zero is one that nobody knows.
+    /// A size of zero stands for an unknown one.
     pub(super) fn new(head: FileHead) -> Self {
         Self {
             head: FileHead {
@@ -152,7 +152,7 @@ impl Carried {
         &mut self,
         sender: Direction,
         input: &mut &[u8],
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason> {
         if input.is_empty() {
             return Ok(());
@@ -160,15 +160,15 @@ impl Carried {
         if !self.begun {
             self.begun = true;
             self.head.sender = Some(sender);
-            tell(Seen::Begin(self.head.clone()));
+            emit(Seen::Begin(self.head.clone()));
         }
         let left = self.head.size.unwrap_or(u64::MAX).saturating_sub(self.got);
         let data = up_to(input, left);
         if !data.is_empty() {
             self.got = self.got.saturating_add(count(data));
-            tell(Seen::Data(data));
+            emit(Seen::Data(data));
             if self.is_whole() {
-                tell(Seen::End);
+                emit(Seen::End);
             }
         }
         // What follows the announced end would reach the receiver unread.
@@ -180,10 +180,10 @@ impl Carried {
     }
 
     /// The sender's direction has ended: what has no size is whole.
-    pub(super) fn end(&mut self, direction: Direction, tell: Tell<'_>) {
+    pub(super) fn end(&mut self, direction: Direction, emit: Emit<'_>) {
         if self.sender() == Some(direction) && self.head.size.is_none() {
             self.begun = false;
-            tell(Seen::End);
+            emit(Seen::End);
         }
     }
 

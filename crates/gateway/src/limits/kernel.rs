@@ -78,7 +78,7 @@ pub const MAX_BLOCKED: usize = 65_536;
 /// For how long refused attempts to one blocked endpoint are counted before they are told as one
 /// event. Source: chosen: writing each down took two thirds of what a storm of them cost, and a
 /// reader wants to know how many there were, not each. The first one is told at once.
-pub const REFUSALS_TOLD: Duration = Duration::from_secs(10);
+pub const REFUSALS_REPORTED: Duration = Duration::from_secs(10);
 
 /// Bytes of each payload that the kernel looks at before it passes a packet unasked.
 /// Source: chosen: heads of browsers' requests fit; a program in the kernel takes a step for each

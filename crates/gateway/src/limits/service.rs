@@ -16,7 +16,7 @@ pub const AUDIT_BATCH: usize = 4_096;
 pub const JOINED_AFTER: u32 = 50;
 
 /// For how long alike alerts are joined.
-/// Source: the same as the gateway's `REFUSALS_TOLD`. Past it they are written as one event.
+/// Source: the same as the gateway's `REFUSALS_REPORTED`. Past it they are written as one event.
 pub const JOINED_FOR: Duration = Duration::from_secs(10);
 
 /// Clients and rules whose events are joined.

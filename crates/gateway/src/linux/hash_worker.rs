@@ -11,16 +11,16 @@ use crate::limits::MAX_FILE_PARTS;
 use crate::verdict::{Event, FileEnd, FilePart};
 
 /// What comes of files: an event that is complete, or what kept a file from being kept.
-pub type Tell = Box<dyn FnMut(Result<Event, io::Error>) + Send>;
+pub type Deliver = Box<dyn FnMut(Result<Event, io::Error>) + Send>;
 
-/// A thread that makes hashes, and tells the events that they complete. Dropped, it does what it
-/// was given and ends.
+/// A thread that makes hashes, and delivers the events that they complete. Dropped, it does what
+/// it was given and ends.
 #[derive(Debug)]
 pub struct HashWorker {
     parts: Option<SyncSender<FilePart>>,
     /// Files under way that go without a hash.
     without: HashSet<u64>,
-    /// Those of them that are over, of which the thread was not told.
+    /// Those of them that are over, of which the thread was not notified.
     owed: Vec<u64>,
     thread: Option<JoinHandle<()>>,
 }
@@ -30,13 +30,13 @@ impl HashWorker {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn start(digester: Digester, tell: Tell) -> io::Result<Self> {
+    pub fn start(digester: Digester, deliver: Deliver) -> io::Result<Self> {
         let (parts, received) = sync_channel(MAX_FILE_PARTS);
         let thread = std::thread::Builder::new()
             .name("files".to_owned())
             .spawn(move || {
                 reset_priority();
-                work(digester, &received, tell);
+                work(digester, &received, deliver);
             })?;
         Ok(Self {
             parts: Some(parts),
@@ -67,7 +67,7 @@ impl HashWorker {
                 Ok(()) => return None,
                 Err(TrySendError::Full(part)) => part,
                 Err(TrySendError::Disconnected(part)) => {
-                    // It has ended by a fault: nobody is left to be told of anything.
+                    // It has ended by a fault: no receiver is left.
                     self.parts = None;
                     part
                 }
@@ -93,14 +93,14 @@ impl HashWorker {
     }
 }
 
-fn work(mut digester: Digester, parts: &Receiver<FilePart>, mut tell: Tell) {
+fn work(mut digester: Digester, parts: &Receiver<FilePart>, mut deliver: Deliver) {
     for part in parts {
         let (event, failed) = digester.take(part);
         if let Some(error) = failed {
-            tell(Err(error));
+            deliver(Err(error));
         }
         if let Some(event) = event {
-            tell(Ok(event));
+            deliver(Ok(event));
         }
     }
 }
@@ -109,7 +109,7 @@ impl Drop for HashWorker {
     fn drop(&mut self) {
         drop(self.parts.take());
         if let Some(thread) = self.thread.take() {
-            // A fault in it was told already.
+            // A fault in it was reported already.
             thread.join().ok();
         }
     }
@@ -138,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_hashes_and_a_file_that_came_too_fast_is_told_without_one() {
+    fn a_file_that_comes_too_fast_is_reported_unhashed() {
         let (told, events) = channel();
         let (word, words) = channel::<()>();
-        let tell = Box::new(move |event| {
+        let deliver = Box::new(move |event| {
             words.recv().ok();
             told.send(event).ok();
         });
-        let mut worker = HashWorker::start(Digester::default(), tell).unwrap();
+        let mut worker = HashWorker::start(Digester::default(), deliver).unwrap();
         // The thread is busy telling this one, for as long as the test wants.
         assert!(worker.submit(part(1, whole())).is_none());
         for _ in 0..=MAX_FILE_PARTS.saturating_mul(2) {

@@ -21,7 +21,7 @@ pub type Mac = [u8; 6];
 pub enum Injector {
     /// The machine routes: the kernel finds the way.
     Routed(Sockets),
-    /// It bridges, and need not have an address: frames go to whoever was heard.
+    /// It bridges, and need not have an address: frames go to link addresses that were seen.
     Bridged(Box<Frames>),
 }
 
@@ -192,8 +192,8 @@ impl Bridge {
 }
 
 impl Frames {
-    /// In the name of whoever the packet says it is from, or the switches behind would learn a
-    /// wrong place.
+    /// With the link address of the packet's source, or the switches behind would learn a wrong
+    /// port.
     fn send(&mut self, packet: &[u8], source: IpAddr, destination: IpAddr) -> io::Result<()> {
         let unreachable = || io::Error::from(io::ErrorKind::HostUnreachable);
         let to = *self.heard.get(&destination).ok_or_else(unreachable)?;

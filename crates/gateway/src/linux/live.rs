@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::hash_worker::HashWorker;
 use super::inject::Injector;
 use super::kernel::backlog::PassedPackets;
-use super::kernel::{InKernel, SharedKernel, Told as KernelTold};
+use super::kernel::{InKernel, KernelReports, SharedKernel};
 use super::marks::Marks;
 use super::queue_pair::{PacketId, QueuePair};
 use super::scanner_pool::ScannerPool;
@@ -22,7 +22,7 @@ use crate::packet::{Counters, LinkType, replace_payload};
 use crate::policy::{Failure, Policy};
 use crate::verdict::{DecidedFlow, Event, Gateway, LiveFlow, Mode, Scanned, Why};
 
-/// How long the loop sleeps when there is nothing to do; what it is told waits no longer.
+/// How long the loop sleeps when there is nothing to do; an order waits no longer.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 /// The same while followed flows wait for their time: their pauses have to be noticed.
 const SHORT_NAP: Duration = Duration::from_millis(10);
@@ -31,7 +31,7 @@ const SHORT_NAP: Duration = Duration::from_millis(10);
 /// let go meanwhile.
 const CARRIES: usize = 4;
 
-/// What the loop is told.
+/// Orders for the loop.
 #[derive(Debug)]
 pub enum Order {
     /// Another policy, for flows that are not decided yet.
@@ -57,7 +57,7 @@ pub struct Totals {
     pub flows: usize,
     /// Packets that were dropped.
     pub dropped: u64,
-    /// What the kernel did by itself, if this loop is told it.
+    /// What the kernel did by itself, if this loop receives its reports.
     pub in_kernel: Option<InKernel>,
     /// Connections that end here, if any may.
     pub terminated: Option<TerminatedTotals>,
@@ -69,15 +69,15 @@ pub struct Totals {
     pub resets: u64,
     /// Resets that could not be sent.
     pub resets_failed: u64,
-    /// Events that were lost before they could be told.
+    /// Events that were lost before they could be reported.
     pub events_lost: u64,
     /// Packets whose flow was not there: a fault of this program.
     pub flows_missing: u64,
 }
 
-/// What the loop tells.
+/// What the loop reports.
 #[derive(Debug)]
-pub enum Told {
+pub enum Report {
     /// Something to write down.
     Event(Box<Event>),
     /// A flow is over.
@@ -102,8 +102,8 @@ pub struct Live {
     verdicts: Vec<Given>,
     /// What packets that wait have to leave with.
     waiting: HashMap<u64, Leaving>,
-    /// What the kernel decides, too, if it does, and what it tells, if it tells this loop.
-    kernel: Option<(SharedKernel, Option<KernelTold>)>,
+    /// The kernel, if it decides, too, and its reports, if this loop receives them.
+    kernel: Option<(SharedKernel, Option<KernelReports>)>,
     /// Connections that end here.
     terminator: Option<Terminator>,
 }
@@ -157,31 +157,35 @@ impl Live {
         self.terminator = Some(terminator);
     }
 
-    /// The kernel decides, too. What it tells goes to one loop, which also takes up whom the kernel
+    /// The kernel decides, too. Its reports go to one loop, which also takes over what the kernel
     /// refuses for an earlier run.
-    pub fn share_kernel(&mut self, shared: SharedKernel, told: Option<KernelTold>) {
+    pub fn share_kernel(&mut self, shared: SharedKernel, reports: Option<KernelReports>) {
         self.gateway.share_cache();
-        if told.is_some() {
+        if reports.is_some() {
             let now = now();
             let left = shared.cache.known(now);
             self.gateway.take_up_blocked(now, left);
         }
-        self.kernel = Some((shared, told));
+        self.kernel = Some((shared, reports));
     }
 
-    /// Runs until it is told to stop, or nobody is left to tell it. `tell` must not wait; it counts
-    /// what it cannot take.
+    /// Runs until an order to stop, or until no sender of orders is left. `deliver` must not wait;
+    /// it counts what it cannot take.
     ///
     /// # Errors
     /// The queue fails.
-    pub fn run(&mut self, orders: &Receiver<Order>, tell: &mut dyn FnMut(Told)) -> io::Result<()> {
+    pub fn run(
+        &mut self,
+        orders: &Receiver<Order>,
+        deliver: &mut dyn FnMut(Report),
+    ) -> io::Result<()> {
         loop {
             loop {
                 match orders.try_recv() {
                     Ok(Order::Stop) | Err(TryRecvError::Disconnected) => {
-                        self.gateway.tell_rest();
+                        self.gateway.report_rest();
                         self.exchange(now());
-                        self.report(tell);
+                        self.report(deliver);
                         return Ok(());
                     }
                     Ok(order) => self.obey(order)?,
@@ -192,9 +196,9 @@ impl Live {
             let turned = self.turn();
             if turned.is_err() {
                 // The queue is not read again: what was gathered is reported now or never.
-                self.gateway.tell_rest();
+                self.gateway.report_rest();
             }
-            self.report(tell);
+            self.report(deliver);
             turned?;
         }
     }
@@ -207,7 +211,7 @@ impl Live {
                 self.gateway.set_policy(policy);
             }
             Order::Mode(mode) => self.gateway.set_mode(mode),
-            // Whoever asked and has gone needs no answer.
+            // A requester that has gone needs no reply.
             Order::Flows(most, answer) => drop(answer.send(self.gateway.flows(most))),
             Order::Why(flow, answer) => drop(answer.send(self.gateway.why(flow).map(Box::new))),
             Order::Totals(answer) => {
@@ -220,7 +224,7 @@ impl Live {
                         .saturating_add(self.gateway.events_dropped()),
                     flows_missing: self.gateway.flows_missing(),
                     in_kernel: match &self.kernel {
-                        Some((_, Some(told))) => Some(told.totals.get()),
+                        Some((_, Some(reports))) => Some(reports.totals.get()),
                         _ => None,
                     },
                     terminated: self.terminator.as_ref().map(Terminator::totals),
@@ -271,8 +275,8 @@ impl Live {
                 shared.handed.look();
             }
             self.decide(now);
-            // Whoever hears by these packets that it is blocked, or of a connection to call for,
-            // hears it when the kernel knows.
+            // An end that learns from these packets that it is blocked, or of a connection to
+            // open, learns it when the kernel knows.
             self.exchange(now);
             for given in self.verdicts.drain(..) {
                 let Given {
@@ -299,7 +303,7 @@ impl Live {
         self.carry(now)?;
         self.exchange(now);
         self.queues.flush()?;
-        // All of a turn at once: whoever makes their hashes is woken once for them.
+        // All of a turn at once: the hash worker is woken once for them.
         while let Some(part) = self.gateway.poll_file_part() {
             self.unhashed.extend(self.files.submit(part));
         }
@@ -326,17 +330,20 @@ impl Live {
 
     /// Tells the kernel's connection cache what it has to know, and the gateway what that refused.
     fn exchange(&mut self, now: Duration) {
-        let Some((shared, told)) = &mut self.kernel else {
+        let Some((shared, reports)) = &mut self.kernel else {
             return;
         };
-        if let Some(told) = told {
-            told.heartbeat.beat();
+        if let Some(reports) = reports {
+            reports.heartbeat.beat();
         }
         let mut refused = Vec::new();
         while let Some(cached) = self.gateway.poll_cached() {
-            refused.extend(shared.cache.tell(now, &cached));
+            refused.extend(shared.cache.apply(now, &cached));
         }
-        while let Some(calls) = told.as_mut().and_then(|told| told.refusals.poll(now)) {
+        while let Some(calls) = reports
+            .as_mut()
+            .and_then(|reports| reports.refusals.poll(now))
+        {
             refused.push(calls);
         }
         for calls in refused {
@@ -470,15 +477,15 @@ impl Live {
         Ok(())
     }
 
-    fn report(&mut self, tell: &mut dyn FnMut(Told)) {
+    fn report(&mut self, deliver: &mut dyn FnMut(Report)) {
         for event in self.unhashed.drain(..) {
-            tell(Told::Event(Box::new(event)));
+            deliver(Report::Event(Box::new(event)));
         }
         while let Some(event) = self.gateway.poll_event() {
-            tell(Told::Event(Box::new(event)));
+            deliver(Report::Event(Box::new(event)));
         }
         while let Some(flow) = self.gateway.poll_flow() {
-            tell(Told::Over(Box::new(flow)));
+            deliver(Report::Over(Box::new(flow)));
         }
     }
 }

@@ -21,7 +21,8 @@
 //! The kernel asks only about flows that are not decided: a verdict travels as a mark on the
 //! packet, the chain behind the queue saves it to the connection, and further packets are decided
 //! by that mark alone. The rest of a file of which nothing more need be known is not asked about,
-//! and neither is what only acknowledges it. Nobody else's chains, qdiscs or mark bits are touched.
+//! and neither is what only acknowledges it. No other program's chains, qdiscs or mark bits are
+//! touched.
 
 pub mod border;
 pub mod confinement;

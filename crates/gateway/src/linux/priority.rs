@@ -1,7 +1,7 @@
 //! Which threads come first where several want the same core. A thread begins as the one that
 //! starts it.
 //!
-//! Whoever has given the program a nice value of its own knows better: it stays.
+//! An administrator who has set a nice value knows better: it stays.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use rustix::process::{getpriority_process, setpriority_process};
 
 use crate::limits::{QUEUE_NICENESS, SCAN_NICENESS};
 
-/// The nice value of whoever nobody has given another one.
+/// The nice value of a process without another one.
 const ORDINARY: i32 = 0;
 
 /// Lets this thread, and those that it starts, come before others: packets wait for their answers.

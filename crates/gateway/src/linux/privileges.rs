@@ -18,11 +18,11 @@ const NEEDED: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_
 /// changes.
 const FOR_KERNEL_PATH: CapabilitySet = CapabilitySet::BPF;
 
-/// Gives up all capabilities but CAP_NET_ADMIN and CAP_NET_RAW (and CAP_BPF for the in-kernel path)
-/// for good, for this thread, those that it will start, and programs that they run.
-/// `kernel_path`: there is one; its programs are loaded already, which takes more (CAP_PERFMON, and
-/// CAP_SYS_ADMIN to mount their file system).
-/// Call it before there is a second thread. Whoever has fewer keeps those.
+/// Gives up all capabilities but CAP_NET_ADMIN and CAP_NET_RAW (and CAP_BPF for the in-kernel
+/// path) for good, for this thread, those that it will start, and programs that they run.
+/// `kernel_path`: there is one; its programs are loaded already, which takes more (CAP_PERFMON,
+/// and CAP_SYS_ADMIN to mount their file system). Call it before there is a second thread. A
+/// process that has fewer keeps those.
 ///
 /// What the user may read and write by its own right stays; root does not read other users' files
 /// any more.

@@ -1,7 +1,6 @@
-//! Which TCP segments say nothing but how far their sender has received: without data, SYN, FIN and
-//! RST.
+//! Pure ACKs: TCP segments that only acknowledge, without data, SYN, FIN and RST.
 //!
-//! While a file goes by that nobody looks into they are all that its receiver sends, and the kernel
+//! While a file goes by that is not read they are all that its receiver sends, and the kernel
 //! passes them on. It finds them by a program of the classic packet filter (`xt_bpf`), which sees
 //! packets from the IP header on.
 

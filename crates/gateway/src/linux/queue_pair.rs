@@ -2,7 +2,7 @@
 //! their own, which is looked at when the other one is empty, and has its share when it is not: a
 //! flood of new flows must not stop files.
 //!
-//! So nobody's first packets, chats and calls wait behind files that are being scanned. It keeps
+//! So no first packets, chats and phone calls wait behind files that are being scanned. It keeps
 //! files fast, too: a sender that has once seen a short way across sends large pieces.
 
 use std::io;
@@ -14,7 +14,7 @@ use crate::limits::MAX_STREAK;
 /// One of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueueKind {
-    /// Flows of which nobody knows yet what they carry.
+    /// Flows of which it is not known yet what they carry.
     New,
     /// Connections whose contents are followed.
     Followed,
@@ -27,11 +27,11 @@ pub(super) struct PacketId {
     id: u32,
 }
 
-/// The bit of a token that says the lane.
+/// The bit of a token for the kind of queue.
 const FOLLOWED: u64 = 1 << 32;
 
 impl PacketId {
-    /// As a gateway is told it.
+    /// The token of a packet for the gateway.
     pub(super) fn token(self) -> u64 {
         let lane = match self.lane {
             QueueKind::New => 0,

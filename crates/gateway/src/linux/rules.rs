@@ -3,19 +3,19 @@
 //! | chain | stands in | does |
 //! |---|---|---|
 //! | `RINGWAY-CROSSING` | FORWARD | lets go what is let through for good, and what the in-kernel path need not ask about; finds what else crosses the border |
-//! | `RINGWAY` | that | drops what is blocked by its connection's mark, passes what the server sends while a file goes by that nobody looks into, with segments that say nothing, and queues the rest |
-//! | `RINGWAY-ASK` | that | what nothing is decided of: refuses calls like a blocked one, and queues the rest |
+//! | `RINGWAY` | that | drops what is blocked by its connection's mark, passes what the server sends while a file goes by that is not read, with pure ACKs, and queues the rest |
+//! | `RINGWAY-ASK` | that | undecided flows: refuses new connections that match a blocked one, and queues the rest |
 //! | `RINGWAY-FREE` | `RINGWAY-CROSSING` | marks connections of which the kernel has seen enough |
 //! | `RINGWAY-MARK` | FORWARD, first of all | takes packets that come back from the queue with a verdict as their mark: saves it to the connection, takes the bits off the packet, drops what is blocked |
 //! | `RINGWAY-CLASS` | `RINGWAY`, `RINGWAY-MARK` | puts the packets of classes into theirs |
 //!
 //! Most packets are of connections that are let through for good. Marks tell them, before anything
-//! compares interfaces' names, which costs several times as much: they meet one match, and no other
-//! hook. So a verdict sends its packet through FORWARD's rules once more (`NF_REPEAT`) in place of
-//! on to POSTROUTING, where each packet of every connection would be looked at for the sake of the
-//! few that were queued. Rules of the host are neither changed nor moved; those in FORWARD stand
-//! between our two jumps: each packet meets them once, before anybody is asked about it, also where
-//! nobody answers.
+//! compares interfaces' names, which costs several times as much: they meet one match, and no
+//! other hook. So a verdict sends its packet through FORWARD's rules once more (`NF_REPEAT`) in
+//! place of on to POSTROUTING, where each packet of every connection would be looked at for the
+//! sake of the few that were queued. Rules of the host are neither changed nor moved; those in
+//! FORWARD stand between our two jumps: each packet meets them once, before it is queued, also
+//! where no gateway reads the queue.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -41,9 +41,8 @@ const FREE: &str = "RINGWAY-FREE";
 const CLASS: &str = "RINGWAY-CLASS";
 /// All of ours.
 pub(super) const CHAINS: [&str; 6] = [CROSSING, FORWARD, UNDECIDED, FREE, MARK, CLASS];
-/// Beside what others have. Whoever else changes rules is waited for, so many seconds (the older
-/// iptables has a lock, and waits for ever if it is not told for how long; the newer one asks
-/// nobody to wait).
+/// Beside what others have. Another program that changes rules is waited for, so many seconds (the
+/// older iptables has a lock, and waits for ever if no time is given; the newer one has none).
 const RESTORE: [&str; 3] = ["--noflush", "--wait", "10"];
 /// What the older one says of it then.
 const LOCK: &str = "xtables lock";
@@ -52,7 +51,7 @@ const LOCK: &str = "xtables lock";
 struct Family {
     save: Tool,
     restore: Tool,
-    /// Finds segments that say nothing.
+    /// Finds pure ACKs.
     bare: Program,
 }
 
@@ -87,15 +86,15 @@ pub struct Rules {
     pub queue: u16,
     /// How many pairs of queues share the flows, at least 1.
     pub queues: u16,
-    /// Packets go on when nobody reads the queue; else they are dropped.
+    /// Packets go on when no gateway reads the queue; else they are dropped.
     pub fail_open: bool,
     /// Number of classes of bandwidth.
     pub classes: usize,
     /// The programs of the in-kernel path, if there is one.
     pub programs: Option<Programs>,
-    /// It refuses calls like a blocked one.
+    /// It refuses new connections that match a blocked one.
     pub refuses: bool,
-    /// It says what need not be asked about.
+    /// It rules out what need not be asked about.
     pub triage: bool,
     /// What is neither TCP nor UDP is dropped, unless it is an error that belongs to a flow.
     pub drops_other: bool,
@@ -119,8 +118,8 @@ pub struct SetUp {
     pub unasked: Option<String>,
 }
 
-/// The rules of a gateway as the packet filter lists them: equal as long as nobody changes them, or
-/// puts others before them.
+/// The rules of a gateway as the packet filter lists them: equal as long as no other program
+/// changes them, or puts others before them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing(Vec<Vec<String>>);
 
@@ -171,7 +170,7 @@ impl Rules {
             let put = |bare| restore.run(&RESTORE, &self.text(&stale, bare));
             match put(Some(bare)) {
                 Ok(_) => {}
-                // Whoever waited for the lock in vain knows nothing of matches.
+                // Having waited for the lock in vain says nothing of matches.
                 Err(refused) if refused.to_string().contains(LOCK) => return Err(refused),
                 Err(_) => {
                     acks_bypassed = false;
@@ -185,8 +184,8 @@ impl Rules {
         })
     }
 
-    /// Whether what stands is all of these rules, as far as can be told by their number, with
-    /// nobody's before and behind them.
+    /// Whether what stands is all of these rules, as far as their number shows, with no others
+    /// before and behind them.
     #[must_use]
     pub fn are_whole(&self, standing: &Standing) -> bool {
         // At least those that there are without programs.
@@ -430,9 +429,9 @@ impl Rules {
     }
 }
 
-/// What the tool lists of the table. A table with rules of others that it cannot write down it does
-/// not list at all, and calls that no failure: taken for an empty one, it would get our rules again
-/// and again, and nobody could take them out.
+/// What the tool lists of the table. A table with rules of others that it cannot write down it
+/// does not list at all, without an error: taken for an empty one, it would get our rules again
+/// and again, and they could not be taken out.
 fn list(save: Tool) -> Result<String, ToolError> {
     let saved = save.run(&["-t", "mangle"], "")?;
     match saved

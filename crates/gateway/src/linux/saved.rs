@@ -32,7 +32,7 @@ pub(super) fn standing(saved: &str) -> Vec<String> {
     lines
 }
 
-/// Whether what stands is all of at least so many rules of ours, with nobody's before and behind
+/// Whether what stands is all of at least so many rules of ours, with no others before and behind
 /// them.
 pub(super) fn is_whole(standing: &[String], least: usize) -> bool {
     let ours = |rule: &String| {

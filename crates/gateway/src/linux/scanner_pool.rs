@@ -85,7 +85,7 @@ impl ScannerPool {
     /// Hands a window to its thread.
     ///
     /// # Errors
-    /// The window, and why nobody takes it.
+    /// The window, and why no scanner takes it.
     pub fn submit(&self, job: ScanJob) -> Result<(), (ScanJob, &'static str)> {
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         let hash = usize::try_from(hasher.hash_one(job.flow)).unwrap_or(usize::MAX);

@@ -59,8 +59,8 @@ pub fn set_up(interface: &str, classes: &[Class]) -> Result<(), ShaperError> {
     Ok(())
 }
 
-/// Takes our classes off an interface, if they are there. Where there is no tc nobody has put any
-/// in.
+/// Takes our classes off an interface, if they are there. Where there is no tc there are none of
+/// ours.
 ///
 /// # Errors
 /// tc refuses.
@@ -135,7 +135,7 @@ mod tests {
     use crate::policy::Class;
 
     #[test]
-    fn the_kernels_own_disciplines_are_nobodys() {
+    fn default_qdiscs_belong_to_no_program() {
         assert_eq!(somebodys("qdisc noqueue 0: root refcnt 2\n"), None);
         assert_eq!(somebodys("qdisc mq 0: root \n"), None);
         assert_eq!(somebodys(""), None);

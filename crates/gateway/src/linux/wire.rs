@@ -73,7 +73,7 @@ pub struct Queued<'a> {
     /// The number of the interface that it came by: of a bridge, not of its port. 0: it is not
     /// known.
     pub came_by: u32,
-    /// Nobody has verified its checksums, and they are filled in.
+    /// Its checksums are complete, but not verified.
     pub unverified: bool,
 }
 
@@ -197,7 +197,7 @@ impl Outgoing {
         self.end();
     }
 
-    /// Says anew what happens when a bound queue is full.
+    /// Changes what happens when a bound queue is full.
     pub(super) fn when_full(&mut self, queue: u16, fail_open: bool) {
         self.begin(CONFIG, REQUEST, queue);
         self.flags(fail_open);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_gets_a_mark_goes_through_the_rules_once_more() {
+    fn marked_packets_pass_the_rules_again() {
         for (accept, mark, answer) in [
             (true, None, 1),
             (true, Some(9), 4),

@@ -34,8 +34,8 @@ impl Packet<'_> {
         }
         let unset = self.l4 == L4::Udp && self.segment.get(6..8) == Some(&[0, 0]);
         if unset {
-            // Over IPv6 receivers may be told to take them (RFC 6936); whether this one does nobody
-            // knows.
+            // Over IPv6 receivers may be configured to take them (RFC 6936); whether this one does
+            // is not known.
             return if is_v4 {
                 Checksum::Good
             } else {

@@ -64,7 +64,7 @@ pub struct Counters {
     pub reassembled: u64,
     /// Flows finished before their end because the table was full.
     pub evicted: u64,
-    /// Finished flows that nobody polled in time.
+    /// Finished flows that were not polled in time.
     pub records_dropped: u64,
     skipped: BTreeMap<Skip, u64>,
 }

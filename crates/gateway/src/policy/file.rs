@@ -418,7 +418,7 @@ fn rule(entry: &RuleEntry, line: usize, names: &Known<'_>) -> Result<Rule, Strin
     })
 }
 
-/// What nobody can read cannot be filtered or scanned: a rule that only names such applications
+/// What has no decoder cannot be filtered or scanned: a rule that only names such applications
 /// would do nothing.
 fn readable(matcher: &Matcher) -> Result<(), String> {
     let Some(apps) = &matcher.apps else {

@@ -5,8 +5,8 @@ use icu_properties::CodePointMapData;
 use icu_properties::props::{BinaryProperty as _, DefaultIgnorableCodePoint, GeneralCategory};
 
 /// A text in small letters, in compatibility decomposition (NFKD, Unicode UAX 15), without marks
-/// that combine with a letter, and without signs that nobody sees (`Default_Ignorable_Code_Point`:
-/// soft hyphens, zero-width signs, changes of direction).
+/// that combine with a letter, and without invisible signs (`Default_Ignorable_Code_Point`: soft
+/// hyphens, zero-width signs, changes of direction).
 pub(super) fn folded(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();

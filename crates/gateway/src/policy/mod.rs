@@ -214,9 +214,9 @@ impl Policy {
         self.rules.iter().any(acts)
     }
 
-    /// Why a connection is stopped whose contents were asked for and cannot be read, by an
-    /// application that nobody knows: the first rule that may have asked, and says so, or the
-    /// default. `None`: it goes on.
+    /// Why a connection is stopped whose contents were asked for and cannot be read, by an unknown
+    /// application: the first rule that may have asked, and says so, or the default. `None`: it
+    /// goes on.
     #[must_use]
     pub fn stops_unread(&self, flow: &FlowFacts<'_>) -> Option<Ruling> {
         let way = self.way(flow.client.ip(), flow.server.ip());

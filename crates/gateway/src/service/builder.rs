@@ -287,8 +287,8 @@ impl Starting<'_> {
                 gateway,
                 // The first one is told what the kernel does.
                 shared: self.kernel.as_mut().map(|kernel| {
-                    let told = kernel.take_told(&installation.rules.border);
-                    (kernel.shared(), told)
+                    let reports = kernel.take_reports(&installation.rules.border);
+                    (kernel.shared(), reports)
                 }),
                 // All terminated connections are its own, too: what one of them announces it knows.
                 terminator: terminator.take(),

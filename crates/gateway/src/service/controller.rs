@@ -173,8 +173,8 @@ impl Controller {
         }
     }
 
-    /// Puts the rules back if somebody has changed them: a firewall that loads its own anew takes
-    /// out all others, and with them the gateway.
+    /// Puts the rules back if another program has changed them: a firewall that reloads its own
+    /// takes out all others, and with them the gateway.
     fn put_back(&self) {
         let closed = held(&self.changes);
         if *closed {

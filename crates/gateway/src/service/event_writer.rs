@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::audit::{AuditStore, FileStore, FileStoreBounds};
-use crate::linux::hash_worker::Tell;
+use crate::linux::hash_worker::Deliver;
 use crate::linux::priority::reset_priority;
 use crate::verdict::{DecidedFlow, Event};
 
@@ -207,9 +207,9 @@ impl EventWriter {
     }
 
     /// The same for what comes of files.
-    pub(super) fn tell(&self) -> Tell {
+    pub(super) fn deliver(&self) -> Deliver {
         let recorder = self.recorder();
-        Box::new(move |told| match told {
+        Box::new(move |hashed| match hashed {
             Ok(event) => recorder.record(event),
             Err(error) => tracing::warn!(%error, "a file is not kept"),
         })

@@ -215,7 +215,7 @@ impl Installation {
     fn redirect(&self, policy: &Policy, mode: Mode) -> Result<(), ServiceError> {
         let wanted = match mode {
             Mode::Enforce => policy.terminated(),
-            // Who observes is in nobody's way.
+            // Observing interferes with no connection.
             Mode::Observe => &[],
         };
         let mut ended = held(&self.ended);
@@ -252,7 +252,7 @@ impl Installation {
         };
         let standing = Some(Rules::standing().map_err(ServiceError::failed)?);
         let rules = laid.standing != standing;
-        // Only what was changed: to lay the redirection anew costs whatever waits in the queues.
+        // Only what was changed: to lay the redirection again costs whatever waits in the queues.
         let redirection = laid.redirection.as_ref() != Some(&self.redirection());
         if rules {
             warn(&laid.rules.set_up().map_err(ServiceError::failed)?);
@@ -269,7 +269,7 @@ impl Installation {
     }
 
     /// Puts classes back at interfaces that have none: they go with an interface. Where there are
-    /// some they stay: to make them anew would cost them what waits in them.
+    /// some they stay: to make them again would cost them what waits in them.
     fn classes_back(&self, policy: &Policy, mode: Mode) -> Result<bool, ServiceError> {
         if mode != Mode::Enforce || policy.classes().is_empty() {
             return Ok(false);

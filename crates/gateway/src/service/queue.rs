@@ -8,8 +8,8 @@ use super::event_writer::EventWriter;
 use crate::audit::Digester;
 use crate::linux::hash_worker::HashWorker;
 use crate::linux::inject::Injector;
-use crate::linux::kernel::{SharedKernel, Told as KernelTold};
-use crate::linux::live::{Live, Order, Told};
+use crate::linux::kernel::{KernelReports, SharedKernel};
+use crate::linux::live::{Live, Order, Report};
 use crate::linux::queue_pair::QueuePair;
 use crate::linux::rules::Rules;
 use crate::linux::scanner_pool::ScannerPool;
@@ -20,7 +20,7 @@ use crate::verdict::Gateway;
 pub(super) struct Work {
     pub(super) gateway: Gateway,
     /// The kernel decides, too; what it reports goes to one loop.
-    pub(super) shared: Option<(SharedKernel, Option<KernelTold>)>,
+    pub(super) shared: Option<(SharedKernel, Option<KernelReports>)>,
     pub(super) terminator: Option<Terminator>,
     pub(super) scans: ScannerPool,
 }
@@ -42,7 +42,7 @@ impl QueueThread {
         work: Work,
         writer: &EventWriter,
     ) -> Result<QueueThread, ServiceError> {
-        let files = HashWorker::start(Digester::new(Some(writer.store())), writer.tell())
+        let files = HashWorker::start(Digester::new(Some(writer.store())), writer.deliver())
             .map_err(not_started)?;
         let queues = QueuePair::open(number, followed, rules.fail_open).map_err(refused)?;
         let injector = if rules.border.bridged {
@@ -59,8 +59,8 @@ impl QueueThread {
             work.scans,
             files,
         );
-        if let Some((shared, told)) = work.shared {
-            live.share_kernel(shared, told);
+        if let Some((shared, reports)) = work.shared {
+            live.share_kernel(shared, reports);
         }
         if let Some(terminator) = work.terminator {
             live.terminate(terminator);
@@ -70,9 +70,9 @@ impl QueueThread {
         let thread = std::thread::Builder::new()
             .name(format!("queue-{number}"))
             .spawn(move || {
-                let ended = live.run(&received, &mut |told| match told {
-                    Told::Over(flow) => recorder.end(*flow),
-                    Told::Event(event) => recorder.record(*event),
+                let ended = live.run(&received, &mut |report| match report {
+                    Report::Over(flow) => recorder.end(*flow),
+                    Report::Event(event) => recorder.record(*event),
                 });
                 // What makes hashes reports the last of them before the writer ends.
                 drop(live);

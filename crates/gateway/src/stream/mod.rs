@@ -41,9 +41,9 @@
 //! Checksums are verified before ([`Packet::checksum`]). The acknowledgements must be the
 //! receiver's: a sender that can forge its receiver's packets on the other side of the gateway can
 //! make it forget bytes early. Urgent data is followed in band, as RFC 6093 asks; a receiver that
-//! takes the urgent byte out of the stream reads one byte less, so whoever reads contents gives up
-//! there. Decisions are about packets; a caller that changes a packet mends its
-//! checksum ([`replace_payload`](crate::packet::replace_payload)).
+//! takes the urgent byte out of the stream reads one byte less, so a reader of contents gives up
+//! there. Decisions are about packets; a caller that changes a packet mends its checksum
+//! ([`replace_payload`](crate::packet::replace_payload)).
 //!
 //! ```
 //! use std::time::Duration;
@@ -245,8 +245,8 @@ impl Loss {
 pub struct Output<T> {
     /// Bytes that are newly contiguous; appended.
     pub bytes: Vec<u8>,
-    /// The payload to send in place of the packet's own; only with [`Decision::Conflict`]. Set
-    /// anew by each call.
+    /// The payload to send instead of the packet's own; only with [`Decision::Conflict`]. Set by
+    /// each call.
     pub rewritten: Vec<u8>,
     /// Held packets that follow the delivered bytes and go on with them, in the order of the
     /// stream; appended.

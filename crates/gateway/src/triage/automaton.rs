@@ -79,7 +79,7 @@ struct Place {
     ask: bool,
 }
 
-/// How much is told apart. Less makes a smaller table, which asks more often.
+/// How much is distinguished. Less makes a smaller table, which asks more often.
 #[derive(Clone, Copy, Debug)]
 struct Precision {
     /// A head in which something is looked for may also open as nothing that is known.
@@ -292,7 +292,7 @@ impl Builder {
         first.is_some_and(|first| first.bytes.contains(byte))
     }
 
-    /// Bytes that no expression tells apart are of one class.
+    /// Bytes that no expression distinguishes are of one class.
     fn classify(&mut self) {
         let mut sets: Vec<Bytes> = self
             .rules

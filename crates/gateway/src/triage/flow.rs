@@ -5,24 +5,24 @@
 //! | field | type | meaning |
 //! |---|---|---|
 //! | `stage` | `u32` | 0 open, 1 asked, 2 done |
-//! | `opened` | `u8[2]` | by direction, of TCP: that of the caller 1, that of who answered 2 |
+//! | `opened` | `u8[2]` | by direction, of TCP: that of the SYN 1, that of the SYN-ACK 2 |
 //! | `counts` | `u8[2]` | data packets, as the classifier counts them |
 //! | `eighths` | `u8[2]` | parts of a data packet that small segments have made up, 0 to 7 |
 //! | `next` | `u32[2]` | of TCP: sequence number of the next byte |
 //! | `first` | `u32[2]` | of TCP: sequence number of the SYN |
-//! | `recalls` | `u8` | 1 + the direction that has called once more, 0 if none has |
-//! | `recall` | `u32` | sequence number of that call |
+//! | `resyn_from` | `u8` | 1 + the direction of a further SYN, 0 without one |
+//! | `resyn` | `u32` | sequence number of that SYN |
 //! | `known` | `u8` | 1 if the classifier names it by the first data |
 //! | `seen` | `u32` | of UDP: when a datagram was seen last |
 //!
 //! The sender of the first packet is direction 0. There is no other state. Everything that is out
 //! of order is asked about, repetitions too: the receiver may not have got the first copy, and
-//! nobody but user space could compare the two. Once a flow was asked about, so is all that
-//! follows, until a call of the same ends is answered.
+//! only user space could compare the two. Once a flow was asked about, so is all that follows,
+//! until a SYN of the same ends gets its SYN-ACK.
 //!
-//! A connection by TCP begins with an answered call. Until then its call alone is remembered, which
-//! is little, and all else is asked about and leaves no trace: whoever floods the border with calls
-//! and pieces of connections does not make it forget others'.
+//! A connection by TCP begins with a SYN-ACK. Until then its SYN alone is remembered, which is
+//! little, and all else is asked about and leaves no trace: a flood of SYNs and pieces of
+//! connections does not evict other flows.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -49,11 +49,11 @@ pub enum Stage {
     Open,
     /// User space was asked, and is from then on.
     Asked,
-    /// So much was said that the classifier would look at no more.
+    /// So much was sent that the classifier would look at no more.
     Done,
 }
 
-/// What a TCP header says, as far as it matters here.
+/// Fields of a TCP header, as far as they matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Sequence number.
@@ -131,12 +131,12 @@ impl Side {
 pub struct FlowModel {
     stage: Stage,
     sides: [Side; 2],
-    /// Of TCP: a call was answered.
+    /// Of TCP: a SYN got its SYN-ACK.
     open: bool,
-    /// Who has called before that, and with which number.
-    called: Option<(usize, u32)>,
-    /// Who has called once more and was not answered yet, and with which number.
-    recall: Option<(usize, u32)>,
+    /// The direction and number of the SYN before that.
+    syn: Option<(usize, u32)>,
+    /// The direction and number of a further SYN without its SYN-ACK yet.
+    resyn: Option<(usize, u32)>,
     /// The classifier names it by the first data.
     known: bool,
     /// When a datagram was seen last.
@@ -155,11 +155,11 @@ impl FlowModel {
         let asked = self.is_asked(triage, packet);
         match packet.tcp {
             Some(tcp) if !self.open => {
-                if let Some(fate) = self.handle_call(packet, tcp, asked) {
+                if let Some(fate) = self.handle_opening(packet, tcp, asked) {
                     return fate;
                 }
             }
-            Some(tcp) => self.call(packet.from & 1, tcp),
+            Some(tcp) => self.note_syn(packet.from & 1, tcp),
             None => self.wake(packet.at),
         }
         match self.stage {
@@ -199,7 +199,7 @@ impl FlowModel {
     }
 
     /// A packet of a connection that has not begun; `None` if it begins with this one.
-    fn handle_call(
+    fn handle_opening(
         &mut self,
         packet: &Seen<'_>,
         tcp: Segment,
@@ -209,8 +209,8 @@ impl FlowModel {
             return Some(TriageVerdict::Ask);
         }
         if !tcp.syn {
-            // A call that is turned down is over.
-            let over = tcp.rst && self.called.is_some();
+            // A SYN that gets a reset is over.
+            let over = tcp.rst && self.syn.is_some();
             return Some(if over {
                 TriageVerdict::Pass
             } else {
@@ -219,27 +219,27 @@ impl FlowModel {
         }
         let from = packet.from & 1;
         let Some(acknowledged) = tcp.acknowledged else {
-            self.called = Some((from, tcp.sequence));
+            self.syn = Some((from, tcp.sequence));
             return Some(TriageVerdict::Pass);
         };
-        match self.called {
-            Some((caller, number)) if caller != from && acknowledged == number.wrapping_add(1) => {
-                self.begin(caller, number, tcp.sequence);
+        match self.syn {
+            Some((opener, number)) if opener != from && acknowledged == number.wrapping_add(1) => {
+                self.begin(opener, number, tcp.sequence);
                 None
             }
             _ => Some(TriageVerdict::Ask),
         }
     }
 
-    /// A call was answered.
-    fn begin(&mut self, caller: usize, number: u32, answer: u32) {
+    /// A SYN got its SYN-ACK.
+    fn begin(&mut self, opener: usize, number: u32, answer: u32) {
         let side = |first: u32| Side {
             first,
             next: first.wrapping_add(1),
             ..Side::default()
         };
         let mut sides = [side(number), side(answer)];
-        if caller == 1 {
+        if opener == 1 {
             sides.reverse();
         }
         *self = Self {
@@ -249,11 +249,11 @@ impl FlowModel {
         };
     }
 
-    /// A SYN where something was said before, or with another number than that side's first, may
-    /// call for another connection of the same ends. It begins when that call is answered: who
-    /// is in a connection answers a SYN that somebody made up with no other, and what was asked
-    /// about stays so. Of a flow of which enough had been seen nothing passes any more until then.
-    fn call(&mut self, from: usize, tcp: Segment) {
+    /// A SYN behind data, or with another number than that side's first, may open another
+    /// connection of the same ends. It begins with its SYN-ACK: an end that is in a connection
+    /// sends none for a forged SYN, and what was asked about stays so. Of a flow of which enough
+    /// had been seen nothing passes any more until then.
+    fn note_syn(&mut self, from: usize, tcp: Segment) {
         if !tcp.syn {
             return;
         }
@@ -263,17 +263,17 @@ impl FlowModel {
             if fresh && first == Some(tcp.sequence) {
                 return;
             }
-            self.recall = Some((from, tcp.sequence));
+            self.resyn = Some((from, tcp.sequence));
             if self.stage == Stage::Done {
                 self.stage = Stage::Asked;
             }
             return;
         };
-        if let Some((caller, number)) = self.recall
-            && caller != from
+        if let Some((opener, number)) = self.resyn
+            && opener != from
             && acknowledged == number.wrapping_add(1)
         {
-            self.begin(caller, number, tcp.sequence);
+            self.begin(opener, number, tcp.sequence);
         }
     }
 
@@ -290,11 +290,12 @@ impl FlowModel {
         let Some(side) = self.sides.get_mut(packet.from & 1) else {
             return TriageVerdict::Ask;
         };
-        // The classifier looks at no more of this direction; what the other one says may still
-        // tell.
+        // The classifier looks at no more of this direction; the other one may still show the
+        // application.
         if side.count >= most {
             if let Some(tcp) = packet.tcp {
-                // Nothing is judged by it any more; it tells user space how far this side has come.
+                // Nothing is judged by it any more; it shows user space how far this side has
+                // come.
                 let end = tcp.sequence.wrapping_add(packet.length);
                 if end.wrapping_sub(side.next).cast_signed() > 0 {
                     side.next = end;
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_in_a_network_of_the_policy_is_asked_about_from_the_first_packet() {
+    fn hosts_in_policy_networks_are_asked_from_the_first_packet() {
         let text = "[[rule]]\nname = \"no\"\naction = \"block\"\nclient = \"10.0.0.0/30\"\n";
         let policy = Policy::parse(text, &std::collections::BTreeSet::new()).unwrap();
         let triage = Triage::new(&SignatureSet::built_in(), &policy).unwrap();
@@ -419,7 +420,7 @@ mod tests {
     enum Syn {
         No,
         Calls,
-        /// The call with this number.
+        /// The SYN with this number.
         Answers(u32),
         /// None; a reset.
         Refuses,
@@ -476,9 +477,9 @@ mod tests {
         last(&[(0, u32::MAX, No, b"x")], TriageVerdict::Ask);
     }
 
-    /// The first copy may have died on its way behind the gateway, and said anything.
+    /// The first copy may have died on its way behind the gateway, with other bytes.
     #[test]
-    fn a_repetition_is_for_whoever_can_compare_it() {
+    fn a_repetition_is_asked_about() {
         let decoy: Sent<'_> = (0, u32::MAX - 1, No, &[0x99; 24]);
         last(&[decoy, decoy], TriageVerdict::Ask);
         last(
@@ -503,23 +504,23 @@ mod tests {
             fates(&[OPEN[0], (0, 9, Answers(FIRST), b"")]).0[1],
             TriageVerdict::Ask
         );
-        // A call that is turned down is none of user space's business; a reset of something else
-        // may be.
+        // A SYN that gets a reset is none of user space's business; a reset of something else may
+        // be.
         let refused: Sent<'_> = (1, 0, Refuses, b"");
         assert_eq!(fates(&[OPEN[0], refused]).0[1], TriageVerdict::Pass);
         assert_eq!(fates(&[refused]).0[0], TriageVerdict::Ask);
         // Data that wait for no answer.
         let hasty = [OPEN[0], (0, FIRST + 1, No, b"\x99".as_slice())];
         assert_eq!(fates(&hasty).0, [TriageVerdict::Pass, TriageVerdict::Ask]);
-        // The last call counts, and leaves nothing of the one before.
-        let anew = [OPEN[0], (0, 70, Calls, b""), (1, 9, Answers(70), b"")];
+        // The last SYN counts, and leaves nothing of the one before.
+        let again = [OPEN[0], (0, 70, Calls, b""), (1, 9, Answers(70), b"")];
         let [old, new] = [FIRST, 70].map(|call| (0, call + 1, No, b"\x99".as_slice()));
         assert_eq!(
-            fates(&[anew.as_slice(), &[new]].concat()).0[3],
+            fates(&[again.as_slice(), &[new]].concat()).0[3],
             TriageVerdict::Pass
         );
         assert_eq!(
-            fates(&[anew.as_slice(), &[old]].concat()).0[3],
+            fates(&[again.as_slice(), &[old]].concat()).0[3],
             TriageVerdict::Ask
         );
         assert_eq!(fates(&[OPEN[0], (1, 5, No, b"x")]).0[1], TriageVerdict::Ask);
@@ -528,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_answered_begins_another_connection_of_the_same_ends() {
+    fn a_further_handshake_begins_another_connection() {
         let hole: Sent<'_> = (0, 5_000, No, b"x");
         let again: [Sent<'_>; 2] = [(0, 77, Calls, b""), (1, 500, Answers(77), b"")];
         let data: Sent<'_> = (0, 78, No, b"\x99");
@@ -542,7 +543,7 @@ mod tests {
             &[again[0], again[1], (1, 501, No, b"\x99")],
             TriageVerdict::Pass,
         );
-        // With the number of before, too, once something was said.
+        // With the number of before, too, once there was data.
         let same: [Sent<'_>; 2] = [(0, FIRST, Calls, b""), (1, 500, Answers(FIRST), b"")];
         last(&[hole, same[0]], TriageVerdict::Ask);
         last(
@@ -558,7 +559,7 @@ mod tests {
 
     #[test]
     fn a_call_that_somebody_made_up_changes_nothing() {
-        // Two halves of what is looked for, with a call between them whose number makes the second
+        // Two halves of what is looked for, with a SYN between them whose number makes the second
         // half the first.
         let half: Sent<'_> = (0, FIRST + 1, No, b"GNU");
         let made_up: Sent<'_> = (0, 0, Calls, b"");
@@ -566,7 +567,7 @@ mod tests {
         last(&[half], TriageVerdict::Ask);
         last(&[half, made_up], TriageVerdict::Ask);
         last(&[half, made_up, rest], TriageVerdict::Ask);
-        // Its answer has to be of the other side, and to that number.
+        // Its SYN-ACK has to be of the other side, and to that number.
         last(
             &[half, made_up, (0, 500, Answers(0), b""), rest],
             TriageVerdict::Ask,
@@ -626,7 +627,7 @@ mod tests {
         let gnutella: Sent<'_> = (0, 7, No, b"GNUTELLA CONNECT/0.6\r\n");
         packets.push(gnutella);
         assert_eq!(self::fates(&packets).0.last(), Some(&TriageVerdict::Pass));
-        // A call, with whatever number, ends that.
+        // A SYN, with whatever number, ends that.
         for number in [FIRST, 77] {
             packets.pop();
             packets.extend([(0, number, Calls, b"".as_slice()), gnutella]);

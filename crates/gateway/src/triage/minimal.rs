@@ -1,4 +1,4 @@
-//! The smallest table that says the same: states and classes of bytes that nothing tells apart
+//! The smallest table of the same meaning: states and classes of bytes that nothing distinguishes
 //! become one.
 
 use std::collections::HashMap;
@@ -6,8 +6,8 @@ use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 
-/// Numbers of what was seen before. Its keys come from the owner's policy and signatures, so a hash
-/// that nobody can attack is not needed; SipHash took most of the time of compiling.
+/// Numbers of what was seen before. Its keys come from the owner's policy and signatures, so a
+/// hash that resists attacks is not needed; SipHash took most of the time of compiling.
 pub(super) type Numbers<K, N> = HashMap<K, N, FixedState>;
 
 /// A table with what belongs to it.
@@ -24,8 +24,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Joins what is alike (Moore's algorithm): states are told apart by their flags, then by what
-    /// their next states are told apart by, until that tells no more apart.
+    /// Joins what is alike (Moore's algorithm): states differ by their flags, then by what their
+    /// next states differ by, until that finds no more differences.
     pub(super) fn minimized(self) -> Self {
         let mut kinds: Vec<u16> = numbered(self.flags.iter().copied());
         loop {

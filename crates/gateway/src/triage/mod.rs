@@ -2,11 +2,11 @@
 //! policy cares about.
 //!
 //! [`Triage::new`] compiles signatures and policy to one deterministic automaton over the first
-//! bytes of payloads, and a few facts about the policy. [`Triage::judge`] runs it over one payload,
-//! [`FlowModel`] says what happens to each packet of a flow. Both are the model of a program in the
-//! kernel, which has the same table and the same logic; here they are tested against
-//! the classifier. Nothing here names an application: it only says of a packet that it need not be
-//! seen by whoever does.
+//! bytes of payloads, and a few facts about the policy. [`Triage::judge`] runs it over one
+//! payload, [`FlowModel`] says what happens to each packet of a flow. Both are the model of a
+//! program in the kernel, which has the same table and the same logic; here they are tested
+//! against the classifier. Nothing here names an application: it only says of a packet that the
+//! classifier need not see it.
 //!
 //! | file | holds |
 //! |---|---|
@@ -163,9 +163,9 @@ impl Triage {
         self.needs_unknown
     }
 
-    /// Whoever is asked about a flow's first data has to know that they are the first, and who has
-    /// called: how a conversation opens and what it carries is looked at from its beginning
-    /// only.
+    /// User space that is asked about a flow's first data has to know that they are the first, and
+    /// who has sent the SYN: how a conversation opens and what it carries is read from its
+    /// beginning only.
     #[must_use]
     pub fn needs_beginnings(&self) -> bool {
         self.needs_beginnings

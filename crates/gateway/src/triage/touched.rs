@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use crate::classify::{BITTORRENT, I2P, SignatureSet, UNKNOWN};
 use crate::policy::Policy;
 
-/// Applications that a flow may be called without a signature of their own: by its shape, by what
-/// its ends do in other flows, or because another conversation has named it
+/// Applications that a flow may get without a signature of their own: by its shape, by what its
+/// ends do in other flows, or because another conversation has named it
 /// (`classify/surroundings.rs`, `opening.rs`).
 const CONCLUDED: [&str; 7] = [BITTORRENT, "dcc", "edonkey", I2P, "msnftp", "tor", "xmpp"];
 
-/// Whose conversations have to be heard for an application to be found: those that announce it, and
-/// those that tell it from another one.
+/// Whose conversations have to be read for an application to be found: those that announce it, and
+/// those that distinguish it from another one.
 const WITNESSES: [(&str, &str); 3] = [("dcc", "irc"), ("msnftp", "msn"), ("edonkey", BITTORRENT)];
 
 /// Applications that some rule may do anything to but let pass.

@@ -54,7 +54,7 @@ impl Blocked {
 
     /// Writes refused attempts down, as far as it is time to.
     pub(super) fn report(&mut self, effects: &mut Effects) {
-        for refusals in self.cache.take_told() {
+        for refusals in self.cache.take_refusals() {
             let Refusals {
                 latest,
                 at,
@@ -81,7 +81,7 @@ impl Blocked {
     pub(super) fn expire(&mut self, now: Duration, effects: &mut Effects) {
         self.cache.expire(now);
         self.report(effects);
-        for event in self.unanswered.take_told(Some(now)) {
+        for event in self.unanswered.take_events(Some(now)) {
             effects.note(event);
         }
     }
@@ -90,7 +90,7 @@ impl Blocked {
     pub(super) fn close(&mut self, effects: &mut Effects) {
         self.cache.close();
         self.report(effects);
-        for event in self.unanswered.take_told(None) {
+        for event in self.unanswered.take_events(None) {
             effects.note(event);
         }
     }

@@ -1,63 +1,63 @@
-//! The connection cache: who was blocked a moment ago is not listened to again.
+//! The connection cache: new connections that match a blocked one are refused at once.
 //!
-//! The papers' observation: peer-to-peer programs call again at once, from another port. So the
+//! The papers' observation: peer-to-peer programs reconnect at once, from another port. So the
 //! client's port is no part of the key.
 //!
-//! Where the kernel keeps one too ([`share`](ConnectionCache::share)), it is told who comes in and
-//! who goes, refuses calls before anything is spent on them, and tells how many there were.
+//! Where the kernel keeps one too ([`share`](ConnectionCache::share)), it receives each change,
+//! refuses new connections before anything is spent on them, and reports how many there were.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use super::event::Ends;
-use crate::limits::{MAX_BLOCKED, REFUSALS_TOLD};
+use crate::limits::{MAX_BLOCKED, REFUSALS_REPORTED};
 use crate::packet::L4;
 
-/// Who calls whom by what: what the connection cache knows of a connection.
+/// A client, a server and a transport: by these the connection cache knows a connection.
 ///
 /// In order, those to one server stand beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Caller {
-    /// Who is called.
+pub struct BlockedKey {
+    /// The server.
     pub server: SocketAddr,
     /// The transport.
     pub l4: L4,
-    /// Who calls, from any port.
+    /// The client, at any port.
     pub client: IpAddr,
 }
 
-/// Calls that are refused.
+/// New connections that are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockedConnections {
-    /// Like this one.
-    pub call: Caller,
+    /// Those that match this key.
+    pub key: BlockedKey,
     /// Until this time since the Unix epoch.
     pub until: Duration,
     /// What was blocked is announced by others: another announcement makes it another one.
     pub announced: bool,
 }
 
-/// What the kernel's connection cache is told.
+/// A change for the kernel's connection cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached {
     /// These are refused.
     Until(BlockedConnections),
-    /// They are not any more: what was refused of them and not told is to be told now.
-    Gone(Caller),
-    /// The same of those that an earlier run has told of; what a queue of this one has told of
+    /// They are not any more: refusals that were not reported have to be reported now.
+    Gone(BlockedKey),
+    /// The same of those that an earlier run has blocked; what a queue of this one has blocked
     /// since stays.
-    Left(Caller),
-    /// A connection to this server was announced: of the calls there none is refused any more that
-    /// others had announced, whoever has told of it.
+    Left(BlockedKey),
+    /// A connection to this server was announced: of the new connections there none is refused any
+    /// more that others had announced, in whatever queue the announcement was seen.
     Announced(L4, SocketAddr),
 }
 
-/// Calls that the kernel has refused.
+/// New connections that the kernel has refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusedConnections {
-    /// Who called whom.
-    pub call: Caller,
+    /// Of which client to which server.
+    pub key: BlockedKey,
     /// The port of the latest.
     pub client_port: u16,
     /// When that was, since the Unix epoch.
@@ -66,7 +66,7 @@ pub struct RefusedConnections {
     pub attempts: u64,
 }
 
-impl Caller {
+impl BlockedKey {
     fn of(ends: &Ends) -> Self {
         Self {
             l4: ends.l4,
@@ -84,10 +84,10 @@ struct Entry {
     announced: Option<u64>,
     /// An earlier run has blocked it.
     left: bool,
-    /// When refusals are told next: the first one at once.
-    tell_at: Duration,
-    /// Refusals that were not told, and the latest of them.
-    untold: Option<Refusals>,
+    /// When refusals are reported next: the first one at once.
+    report_at: Duration,
+    /// Refusals that were not reported, and the latest of them.
+    unreported: Option<Refusals>,
 }
 
 /// Attempts that were refused.
@@ -104,30 +104,30 @@ pub(super) struct Refusals {
 /// run has blocked it.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionCache {
-    entries: BTreeMap<Caller, Entry>,
-    order: VecDeque<(Duration, Caller)>,
+    entries: BTreeMap<BlockedKey, Entry>,
+    order: VecDeque<(Duration, BlockedKey)>,
     /// Refusals of those that were forgotten.
     rest: Vec<Refusals>,
-    /// What the kernel is to be told, where it has a cache of its own.
+    /// Changes for the kernel, where it has a cache of its own.
     shared: Option<VecDeque<Cached>>,
 }
 
 impl ConnectionCache {
-    /// The kernel has a cache, too: from now on it has to be told
+    /// The kernel has a cache, too: from now on it has to receive the changes
     /// ([`poll_shared`](Self::poll_shared)).
     pub(super) fn share(&mut self) {
         self.shared.get_or_insert_default();
     }
 
-    /// What the kernel's cache is to be told next.
+    /// The next change for the kernel's cache.
     pub(super) fn poll_shared(&mut self) -> Option<Cached> {
         self.shared.as_mut()?.pop_front()
     }
 
-    fn tell_kernel(&mut self, cached: Cached) {
+    fn push_shared(&mut self, cached: Cached) {
         if let Some(shared) = &mut self.shared {
             if shared.len() >= MAX_BLOCKED {
-                // Nobody polls: what the kernel does not know is refused here.
+                // Without a kernel to poll it: what is not known there is refused here.
                 shared.pop_front();
             }
             shared.push_back(cached);
@@ -136,7 +136,7 @@ impl ConnectionCache {
 
     /// Takes in what the kernel has refused; `serial` numbers the latest attempt as a flow.
     pub(super) fn take_in(&mut self, refused: &RefusedConnections, serial: u64) {
-        let Caller { l4, client, server } = refused.call;
+        let BlockedKey { l4, client, server } = refused.key;
         self.rest.push(Refusals {
             latest: Ends {
                 l4,
@@ -149,110 +149,111 @@ impl ConnectionCache {
         });
     }
 
-    /// Refuses calls like this one until then. `announced`: it was one that others announce, and of
-    /// announcements there had been so many by then; a later one [forgives](Self::forgive) it.
+    /// Refuses new connections that match this one until then. `announced`: it was one that others
+    /// announce, and of announcements there had been so many by then; a later one
+    /// [forgives](Self::forgive) it.
     pub(super) fn block(&mut self, ends: &Ends, until: Duration, announced: Option<u64>) {
-        let call = Caller::of(ends);
-        self.tell_kernel(Cached::Until(BlockedConnections {
-            call,
+        let key = BlockedKey::of(ends);
+        self.push_shared(Cached::Until(BlockedConnections {
+            key,
             until,
             announced: announced.is_some(),
         }));
-        match self.entries.get_mut(&call) {
+        match self.entries.get_mut(&key) {
             Some(entry) => {
                 entry.until = until;
                 entry.announced = announced;
                 entry.left = false;
             }
-            None => self.enter(call, until, announced, false),
+            None => self.enter(key, until, announced, false),
         }
     }
 
-    /// Those that an earlier run has told the kernel, which refuses them: as if this one had
-    /// blocked them, so that they end by an announcement, with their time, or all together.
-    /// `latest`: until when this one would refuse what it blocked now.
+    /// Those that the kernel refuses since an earlier run: as if this one had blocked them, so
+    /// that they end by an announcement, with their time, or all together. `latest`: until when
+    /// this one would refuse what it blocked now.
     pub(super) fn take_up(&mut self, mut left: Vec<BlockedConnections>, latest: Duration) {
         left.sort_by_key(|blocked| blocked.until);
         for blocked in left {
             // What this run has blocked is newer.
-            if !self.entries.contains_key(&blocked.call) {
+            if !self.entries.contains_key(&blocked.key) {
                 let announced = blocked.announced.then_some(0);
-                self.enter(blocked.call, blocked.until.min(latest), announced, true);
+                self.enter(blocked.key, blocked.until.min(latest), announced, true);
             }
         }
     }
 
-    fn enter(&mut self, call: Caller, until: Duration, announced: Option<u64>, left: bool) {
+    fn enter(&mut self, key: BlockedKey, until: Duration, announced: Option<u64>, left: bool) {
         let entry = Entry {
             until,
             announced,
             left,
-            tell_at: Duration::ZERO,
-            untold: None,
+            report_at: Duration::ZERO,
+            unreported: None,
         };
-        self.entries.insert(call, entry);
-        self.order.push_back((until, call));
+        self.entries.insert(key, entry);
+        self.order.push_back((until, key));
         while self.order.len() > MAX_BLOCKED {
             self.forget_oldest();
         }
     }
 
     /// A connection to this server was announced: it is another one than those announced ones that
-    /// were blocked there, whose port has been given anew. Anybody may announce anything:
-    /// whatever else was blocked there stays so.
+    /// were blocked there, whose port is in use again. Anybody may announce anything: whatever
+    /// else was blocked there stays so.
     pub(super) fn forgive(&mut self, l4: L4, server: SocketAddr) {
-        let first = Caller {
+        let first = BlockedKey {
             server,
             l4,
             client: Ipv4Addr::UNSPECIFIED.into(),
         };
         let from = self.entries.range(first..);
-        let there = from.take_while(|(call, _)| (call.server, call.l4) == (server, l4));
+        let there = from.take_while(|(key, _)| (key.server, key.l4) == (server, l4));
         let announced = there.filter(|(_, entry)| entry.announced.is_some());
-        let calls: Vec<Caller> = announced.map(|(call, _)| *call).collect();
-        for call in calls {
-            self.forget(call);
+        let keys: Vec<BlockedKey> = announced.map(|(key, _)| *key).collect();
+        for key in keys {
+            self.forget(key);
         }
         // What other queues have blocked there, or an earlier run.
-        self.tell_kernel(Cached::Announced(l4, server));
+        self.push_shared(Cached::Announced(l4, server));
     }
 
     /// Whether an attempt is refused. `last`: which announcement was the last one of a connection
-    /// to this server, whatever queue has heard it.
+    /// to this server, in whatever queue it was seen.
     pub(super) fn refuses(&mut self, ends: &Ends, now: Duration, last: u64) -> bool {
         if self.entries.is_empty() {
             return false;
         }
         self.expire(now);
-        let call = Caller::of(ends);
-        let entry = self.entries.get_mut(&call);
+        let key = BlockedKey::of(ends);
+        let entry = self.entries.get_mut(&key);
         let Some(entry) = entry.filter(|entry| entry.until > now) else {
             return false;
         };
         // An announcement since then may be of another application at the same address.
         let forgiven = entry.announced.is_some_and(|count| last > count);
-        if call.l4 == L4::Tcp && forgiven {
-            self.forget(call);
+        if key.l4 == L4::Tcp && forgiven {
+            self.forget(key);
             return false;
         }
-        let attempts = entry.untold.map_or(0, |untold| untold.attempts);
+        let attempts = entry.unreported.map_or(0, |unreported| unreported.attempts);
         let refusals = Refusals {
             latest: *ends,
             at: now,
             attempts: attempts.saturating_add(1),
         };
-        if entry.tell_at <= now {
-            entry.tell_at = now.saturating_add(REFUSALS_TOLD);
-            entry.untold = None;
+        if entry.report_at <= now {
+            entry.report_at = now.saturating_add(REFUSALS_REPORTED);
+            entry.unreported = None;
             self.rest.push(refusals);
         } else {
-            entry.untold = Some(refusals);
+            entry.unreported = Some(refusals);
         }
         true
     }
 
-    /// Refusals that are to be told by now.
-    pub(super) fn take_told(&mut self) -> Vec<Refusals> {
+    /// Refusals that are due to be reported.
+    pub(super) fn take_refusals(&mut self) -> Vec<Refusals> {
         std::mem::take(&mut self.rest)
     }
 
@@ -263,23 +264,23 @@ impl ConnectionCache {
         }
     }
 
-    /// Nobody is refused any more.
+    /// No connection is refused any more.
     pub(super) fn clear(&mut self) {
         self.close();
         self.entries.clear();
         self.order.clear();
     }
 
-    /// All refusals are to be told: nobody will come to it again.
+    /// All refusals are to be reported: the cache is not used again.
     pub(super) fn close(&mut self) {
-        let untold = self
+        let unreported = self
             .entries
             .values_mut()
-            .filter_map(|entry| entry.untold.take());
-        self.rest.extend(untold);
-        let known: Vec<Caller> = self.order.iter().map(|(_, call)| *call).collect();
-        for call in known {
-            self.tell_kernel(self.end_of(call));
+            .filter_map(|entry| entry.unreported.take());
+        self.rest.extend(unreported);
+        let known: Vec<BlockedKey> = self.order.iter().map(|(_, key)| *key).collect();
+        for key in known {
+            self.push_shared(self.end_of(key));
         }
     }
 
@@ -296,17 +297,17 @@ impl ConnectionCache {
         }
     }
 
-    fn end_of(&self, call: Caller) -> Cached {
-        match self.entries.get(&call) {
-            Some(entry) if entry.left => Cached::Left(call),
-            _ => Cached::Gone(call),
+    fn end_of(&self, key: BlockedKey) -> Cached {
+        match self.entries.get(&key) {
+            Some(entry) if entry.left => Cached::Left(key),
+            _ => Cached::Gone(key),
         }
     }
 
-    fn forget(&mut self, call: Caller) {
-        self.tell_kernel(self.end_of(call));
-        let entry = self.entries.remove(&call);
-        self.rest.extend(entry.and_then(|entry| entry.untold));
+    fn forget(&mut self, key: BlockedKey) {
+        self.push_shared(self.end_of(key));
+        let entry = self.entries.remove(&key);
+        self.rest.extend(entry.and_then(|entry| entry.unreported));
     }
 
     #[cfg(test)]
@@ -320,8 +321,10 @@ mod tests {
     use std::net::{IpAddr, SocketAddr};
     use std::time::Duration;
 
-    use super::{BlockedConnections, Cached, Caller, ConnectionCache, Ends, RefusedConnections};
-    use crate::limits::{MAX_BLOCKED, REFUSALS_TOLD};
+    use super::{
+        BlockedConnections, BlockedKey, Cached, ConnectionCache, Ends, RefusedConnections,
+    };
+    use crate::limits::{MAX_BLOCKED, REFUSALS_REPORTED};
     use crate::packet::L4;
 
     const fn s(seconds: u64) -> Duration {
@@ -343,25 +346,25 @@ mod tests {
 
     fn blocked(ends: &Ends, until: Duration, announced: bool) -> BlockedConnections {
         BlockedConnections {
-            call: Caller::of(ends),
+            key: BlockedKey::of(ends),
             until,
             announced,
         }
     }
 
-    fn gone(cache: &mut ConnectionCache) -> Vec<Caller> {
+    fn gone(cache: &mut ConnectionCache) -> Vec<BlockedKey> {
         let shared = std::iter::from_fn(|| cache.poll_shared());
-        let calls = shared.map(|cached| match cached {
-            Cached::Gone(call) => Some(call),
-            Cached::Until(blocked) => panic!("{blocked:?} is told anew"),
-            Cached::Left(call) => Some(call),
+        let keys = shared.map(|cached| match cached {
+            Cached::Gone(key) => Some(key),
+            Cached::Until(blocked) => panic!("{blocked:?} is sent again"),
+            Cached::Left(key) => Some(key),
             Cached::Announced(..) => None,
         });
-        calls.flatten().collect()
+        keys.flatten().collect()
     }
 
     fn told(cache: &mut ConnectionCache) -> Vec<u64> {
-        let told = cache.take_told();
+        let told = cache.take_refusals();
         told.iter().map(|refusals| refusals.attempts).collect()
     }
 
@@ -420,7 +423,7 @@ mod tests {
             assert!(cache.refuses(&tcp(1), s(2), 0));
         }
         assert!(told(&mut cache).is_empty());
-        assert!(cache.refuses(&tcp(1), s(1) + REFUSALS_TOLD, 0));
+        assert!(cache.refuses(&tcp(1), s(1) + REFUSALS_REPORTED, 0));
         assert_eq!(told(&mut cache), [101]);
     }
 
@@ -430,7 +433,7 @@ mod tests {
         cache.block(&tcp(1), s(60), None);
         assert_eq!(cache.poll_shared(), None);
         cache.share();
-        let call = Caller::of(&tcp(2));
+        let key = BlockedKey::of(&tcp(2));
         cache.block(&tcp(2), s(60), None);
         cache.block(&tcp(2), s(90), None);
         for until in [s(60), s(90)] {
@@ -438,10 +441,13 @@ mod tests {
             assert_eq!(cache.poll_shared(), Some(Cached::Until(blocked)));
         }
         cache.expire(s(89));
-        assert_eq!(cache.poll_shared(), Some(Cached::Gone(Caller::of(&tcp(1)))));
+        assert_eq!(
+            cache.poll_shared(),
+            Some(Cached::Gone(BlockedKey::of(&tcp(1))))
+        );
         assert_eq!(cache.poll_shared(), None);
         let refused = RefusedConnections {
-            call,
+            key,
             client_port: 40_000,
             at: s(70),
             attempts: 12,
@@ -449,7 +455,7 @@ mod tests {
         cache.take_in(&refused, 7);
         assert_eq!(told(&mut cache), [12]);
         cache.close();
-        assert_eq!(cache.poll_shared(), Some(Cached::Gone(call)));
+        assert_eq!(cache.poll_shared(), Some(Cached::Gone(key)));
     }
 
     #[test]
@@ -465,7 +471,7 @@ mod tests {
             assert_eq!(cache.poll_shared(), None);
             cache
         };
-        let calls = |places: [u8; 2]| places.map(|last| Caller::of(&tcp(last))).to_vec();
+        let keys = |places: [u8; 2]| places.map(|last| BlockedKey::of(&tcp(last))).to_vec();
 
         let mut cache = cache_with();
         assert!(
@@ -474,14 +480,14 @@ mod tests {
                 .all(|last| cache.refuses(&tcp(*last), s(1), 0))
         );
         cache.forgive(L4::Tcp, ([192, 0, 2, 1], 6_881).into());
-        assert_eq!(gone(&mut cache), calls([2, 3]));
+        assert_eq!(gone(&mut cache), keys([2, 3]));
         assert!(cache.refuses(&tcp(1), s(29), 0) && !cache.refuses(&tcp(2), s(29), 0));
 
         let mut cache = cache_with();
         cache.expire(s(60));
-        assert_eq!(gone(&mut cache), calls([1, 2]));
+        assert_eq!(gone(&mut cache), keys([1, 2]));
         cache.clear();
-        assert_eq!(gone(&mut cache), [Caller::of(&tcp(3))]);
+        assert_eq!(gone(&mut cache), [BlockedKey::of(&tcp(3))]);
         assert!(!cache.refuses(&tcp(3), s(61), 0));
 
         // What it has left goes with it, unless another queue has told of it since; what this one
@@ -491,7 +497,7 @@ mod tests {
         cache.poll_shared();
         cache.expire(s(90));
         let ends = std::iter::from_fn(|| cache.poll_shared()).collect::<Vec<_>>();
-        let [one, two, three] = [1, 2, 3].map(|last| Caller::of(&tcp(last)));
+        let [one, two, three] = [1, 2, 3].map(|last| BlockedKey::of(&tcp(last)));
         let expected = [Cached::Left(two), Cached::Left(three), Cached::Gone(one)];
         assert_eq!(ends, expected);
 
@@ -504,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announcement_forgives_whoever_calls_there_and_nobody_else() {
+    fn an_announcement_forgives_clients_of_its_server_only() {
         let mut cache = ConnectionCache::default();
         let server = ([192, 0, 2, 1], 6_881);
         let over_udp = ends(L4::Udp, [10, 0, 0, 1], server);
@@ -527,13 +533,10 @@ mod tests {
         // What was refused of them and not told is, beside the first of each that stays, and the
         // kernel hears of each.
         assert_eq!(told(&mut cache), [1, 1, 1, 1]);
-        let told_kernel = std::iter::from_fn(|| cache.poll_shared()).collect::<Vec<_>>();
-        let gone = forgiven.map(|other| Cached::Gone(Caller::of(&other)));
-        assert!(gone.iter().all(|gone| told_kernel.contains(gone)));
-        assert_eq!(
-            told_kernel[3..],
-            [Cached::Announced(L4::Tcp, server.into())]
-        );
+        let shared = std::iter::from_fn(|| cache.poll_shared()).collect::<Vec<_>>();
+        let gone = forgiven.map(|other| Cached::Gone(BlockedKey::of(&other)));
+        assert!(gone.iter().all(|gone| shared.contains(gone)));
+        assert_eq!(shared[3..], [Cached::Announced(L4::Tcp, server.into())]);
         // It is blocked again, for as long as then.
         cache.block(&tcp(1), s(90), None);
         assert!(cache.refuses(&tcp(1), s(89), 0));
@@ -554,7 +557,7 @@ mod tests {
         }
         assert!(!cache.refuses(&tcp(1), s(12), 4));
         assert!(!cache.refuses(&tcp(1), s(12), 0));
-        // Of what nobody announces, and of datagrams, it says nothing.
+        // It concerns neither connections without announcements nor datagrams.
         assert!(cache.refuses(&tcp(2), s(12), 4));
         assert!(cache.refuses(&udp, s(12), 4));
     }

@@ -35,7 +35,7 @@ pub(super) struct Effects {
 }
 
 impl Effects {
-    /// Writes an event down, or counts it where nobody polls.
+    /// Keeps an event to be polled, or counts it where too many wait.
     pub(super) fn note(&mut self, event: Event) {
         if self.events.len() < MAX_EVENTS {
             self.events.push_back(event);

@@ -146,7 +146,7 @@ impl FlowEngine {
         })
     }
 
-    /// What a scanner says of a window.
+    /// What a scanner reports of a window.
     pub(super) fn handle_scanned(&mut self, now: Duration, job: &ScanJob, scanned: &Scanned) {
         if let Some(mut context) = self.context(now, job.flow) {
             context.handle_scanned(job, scanned);

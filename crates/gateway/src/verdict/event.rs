@@ -50,7 +50,7 @@ pub struct Event {
     pub src_ip: IpAddr,
     /// Its port.
     pub src_port: u16,
-    /// The side that was called.
+    /// The server.
     pub dest_ip: IpAddr,
     /// Its port.
     pub dest_port: u16,
@@ -60,7 +60,7 @@ pub struct Event {
     pub app_proto: String,
     /// The decision.
     pub alert: Alert,
-    /// Refused attempts of which this is told.
+    /// Refused attempts that this reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u64>,
     /// The file.
@@ -120,7 +120,7 @@ pub struct Alert {
     pub action: &'static str,
     /// Name of the rule.
     pub signature: String,
-    /// What the policy says.
+    /// The policy's decision.
     pub policy: Action,
     /// How sure the application is.
     pub confidence: Confidence,
@@ -219,7 +219,7 @@ impl Event {
     }
 }
 
-/// RFC 3339 with microseconds; a time that no calendar has is told as the last one.
+/// RFC 3339 with microseconds; a time that no calendar has is written as the last one.
 fn timestamp(now: Duration) -> String {
     let micros = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
     let stamp = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);

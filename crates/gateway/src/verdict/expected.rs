@@ -21,7 +21,7 @@ struct Announced {
     order: VecDeque<(Duration, SocketAddr)>,
     /// How many there were.
     count: u64,
-    /// Which was the last one for a server: for longer than what it said counts.
+    /// Which was the last one for a server: for longer than it counts.
     last: Generations<SocketAddr, u64>,
 }
 
@@ -42,7 +42,7 @@ impl Announcements {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in an announcement, and answers whether it counts: nobody offers a file at a service's
+    /// Takes in an announcement, and returns whether it counts: no file is offered at a service's
     /// port.
     pub(super) fn add(&self, now: Duration, expected: Expected) -> bool {
         let counts = expected.server.port() >= FIRST_USER_PORT;
@@ -75,7 +75,7 @@ impl Announced {
         let (server, until) = (expected.server, now.saturating_add(EXPECTED_FOR));
         self.count = self.count.saturating_add(1);
         self.last.insert(server, self.count);
-        // One that is said again and again takes the place of one.
+        // One that is repeated takes one slot.
         if self.by_server.insert(server, (until, expected)).is_none() {
             self.order.push_back((until, server));
         }

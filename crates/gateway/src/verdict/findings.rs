@@ -1,4 +1,4 @@
-//! What scanners say of windows of files, and what becomes of the packets that wait for it.
+//! Results of scanners for windows of files, and what becomes of the packets that wait for them.
 
 use super::event::{EventKind, FileInfo};
 use super::inspecting::blocking;
@@ -6,7 +6,7 @@ use super::machine::FlowContext;
 use super::{Mode, ScanJob, Scanned};
 
 impl FlowContext<'_> {
-    /// What a scanner says of a window.
+    /// What a scanner reports of a window.
     pub(super) fn handle_scanned(&mut self, job: &ScanJob, scanned: &Scanned) {
         match scanned {
             Scanned::Clean => self.clean(job),

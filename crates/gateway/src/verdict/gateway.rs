@@ -17,9 +17,9 @@ use crate::flow::TableBounds;
 use crate::packet::{Counters, Decoder, LinkType, Packet, Skip};
 use crate::policy::Policy;
 
-/// Decides flows by a policy, and tells each packet's fate.
+/// Decides flows by a policy, and returns each packet's verdict.
 ///
-/// Order of calls: [`handle_packet`](Self::handle_packet), then poll until each answers `None`; at
+/// Order of calls: [`handle_packet`](Self::handle_packet), then poll until each returns `None`; at
 /// the end [`finish`](Self::finish), and poll again.
 #[derive(Debug)]
 pub struct Gateway {
@@ -110,9 +110,8 @@ impl Gateway {
         self.engine.set_watched(watched);
     }
 
-    /// [`handle_queued`](Self::handle_queued) for a packet whose checksums nobody has verified. One
-    /// that its receiver will discard goes on and changes nothing: what it says is said to
-    /// nobody.
+    /// [`handle_queued`](Self::handle_queued) for a packet whose checksums are not verified. One
+    /// that its receiver will discard goes on and changes nothing: its content reaches no program.
     pub fn handle_unverified(
         &mut self,
         now: Duration,
@@ -126,21 +125,21 @@ impl Gateway {
         self.handle_queued(now, token, link, bytes)
     }
 
-    /// The kernel keeps a connection cache, too. From now on it has to be told what it has to know
-    /// ([`poll_cached`](Self::poll_cached)), and tells what it refused
+    /// The kernel keeps a connection cache, too. From now on it has to receive its changes
+    /// ([`poll_cached`](Self::poll_cached)), and reports what it refused
     /// ([`handle_refused`](Self::handle_refused)).
     pub fn share_cache(&mut self) {
         self.engine.blocked.cache.share();
     }
 
-    /// These are refused by the kernel, which an earlier run has told so: here they are known, too,
-    /// from now on, and for no longer than what is blocked now.
+    /// These are refused by the kernel since an earlier run: here they are known, too, from now
+    /// on, and for no longer than what is blocked now.
     pub fn take_up_blocked(&mut self, now: Duration, left: Vec<BlockedConnections>) {
         let latest = now.saturating_add(self.engine.env.settings.blocked_for);
         self.engine.blocked.cache.take_up(left, latest);
     }
 
-    /// What the kernel's connection cache is to be told next.
+    /// The next change that the kernel's connection cache has to receive.
     pub fn poll_cached(&mut self) -> Option<Cached> {
         self.engine.blocked.cache.poll_shared()
     }
@@ -190,14 +189,13 @@ impl Gateway {
         self.engine.effects.scans.pop_front()
     }
 
-    /// The next part of an audited file. Whoever takes it makes the file's hash, and with it
-    /// completes the event that comes with the last part
-    /// ([`Digester`](crate::audit::Digester)).
+    /// The next part of an audited file. Its consumer makes the file's hash, and with it completes
+    /// the event that comes with the last part ([`Digester`](crate::audit::Digester)).
     pub fn poll_file_part(&mut self) -> Option<FilePart> {
         self.engine.effects.parts.pop_front()
     }
 
-    /// What a scanner says of a window.
+    /// What a scanner reports of a window.
     pub fn handle_scanned(&mut self, now: Duration, job: &ScanJob, scanned: &Scanned) {
         self.engine.handle_scanned(now, job, scanned);
     }
@@ -231,7 +229,7 @@ impl Gateway {
     }
 
     /// Tells what is still counted, because no more packets will come; flows go on.
-    pub fn tell_rest(&mut self) {
+    pub fn report_rest(&mut self) {
         self.engine.blocked.close(&mut self.engine.effects);
     }
 
@@ -289,7 +287,7 @@ impl Gateway {
         counters
     }
 
-    /// Events that nobody polled in time.
+    /// Events that were not polled in time.
     #[must_use]
     pub fn events_dropped(&self) -> u64 {
         self.engine.effects.events_dropped

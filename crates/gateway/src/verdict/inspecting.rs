@@ -134,8 +134,8 @@ impl FlowContext<'_> {
     pub(super) fn give_up(&mut self, reason: &str) -> Failure {
         let subject = self.subject();
         let decided = self.entry.flow.attachment.own.decided();
-        // Of one that is not decided yet, what it carries will not be known, the rest will. Another
-        // was heard for what it announces only: no rule asks for what it carries.
+        // Of one that is not decided yet, what it carries will not be known, the rest will.
+        // Another was read for what it announces only: no rule asks for what it carries.
         let Some(decided) = decided.filter(|decided| decided.plan.looks_into_content()) else {
             self.stop_following(Verdict::ACCEPT);
             return Failure::Open;
@@ -276,7 +276,7 @@ impl FlowContext<'_> {
         }
     }
 
-    /// Does what is due; answers whether the flow still waits for its time.
+    /// Does what is due; returns whether the flow still waits for its time.
     pub(super) fn handle_timeout(&mut self) -> bool {
         let now: Duration = self.now;
         let Some((_, content)) = self.own().content_mut() else {

@@ -27,7 +27,7 @@ use crate::tracker::{FlowEntry, Tracked};
 #[derive(Clone, Copy)]
 pub(super) struct QueuedPacket<'a> {
     pub(super) packet: &'a Packet<'a>,
-    /// The caller's name for it.
+    /// The name of the packet for the code that asks.
     pub(super) token: u64,
     /// It belongs to a connection that was to be read, in this run or in an earlier one.
     pub(super) watched: bool,
@@ -138,7 +138,7 @@ impl FlowContext<'_> {
         Verdict::ACCEPT
     }
 
-    /// The flow's ends as this packet has them, whoever opened the flow.
+    /// The flow's ends as this packet has them, in either direction.
     fn ends_of(&self, packet: &Packet<'_>) -> Ends {
         Ends {
             l4: packet.l4,
@@ -161,7 +161,7 @@ impl FlowContext<'_> {
         }
         let facts = facts(&ends, None, self.env.moment(self.now));
         match self.env.policy.decide(&facts) {
-            // Whoever sent it: what the policy says without a look inside is true of the packet.
+            // From either side: what the policy says without a look inside is true of the packet.
             Decision::Settled(plan) => {
                 let found = Box::new(self.found());
                 self.settle(packet, plan, found, true)
@@ -263,7 +263,7 @@ impl FlowContext<'_> {
     }
 
     /// Drops a packet of a flow in which only one side has spoken. Anybody can send it in that
-    /// side's name, so it is dropped by itself, and what it says is forgotten.
+    /// side's name, so it is dropped by itself, and its content is forgotten.
     fn drop_alone(&mut self, packet: QueuedPacket<'_>, plan: &Plan, found: &Classified) -> Verdict {
         let packets = self.entry.flow.packets;
         let alert = (self.env).alert(&self.env.policy, &plan.ruling, found, packets);
@@ -368,13 +368,13 @@ pub(super) const MIDWAY: &str = "it was not followed from its beginning";
 struct Knowledge {
     /// It is not waited for any longer.
     crowded: bool,
-    /// The classifier will say no more.
+    /// The classifier has finished.
     finished: bool,
     /// It has a name, and something of its contents is there to be read.
     readable: bool,
 }
 
-/// What was found, unless another flow has announced this one and said what it is.
+/// What was found, unless another flow has announced this one and named it.
 pub(super) fn as_announced(
     found: Classified,
     announced: Option<&crate::inspect::Expected>,
@@ -390,7 +390,7 @@ pub(super) fn as_announced(
     }
 }
 
-/// A flow that was decided before it was known for certain what it is has said so since.
+/// A flow that was decided before its application was certain has shown it since.
 fn is_named_late(decided: &Decided, inspection: &Inspection) -> bool {
     let named = inspection.verdict().map(|verdict| verdict.confidence);
     decided.found.confidence < Confidence::Certain
@@ -417,11 +417,11 @@ pub(super) fn facts<'a>(ends: &Ends, found: Option<&'a Classified>, at: Moment) 
 /// What happens to a packet of a decided flow.
 fn standing(decided: &mut Decided, packet: &Packet<'_>, inspection: &Inspection) -> Verdict {
     let ruling = decided.plan.ruling;
-    // A conversation that announces other flows goes on being heard.
+    // A conversation that announces other flows goes on being read.
     let listens = inspection.listens();
     let offload = match (ruling.action, ruling.class) {
         (Action::Block, _) => {
-            // The first ones after the decision are answered; then the kernel drops the rest.
+            // The first ones after the decision are reset; then the kernel drops the rest.
             let answered = decided.killed >= KILL_PACKETS || packet.l4 == L4::Udp;
             decided.killed = decided.killed.saturating_add(1);
             if !answered {

@@ -59,7 +59,7 @@ mod unanswered;
 
 use std::time::Duration;
 
-pub use cache::{BlockedConnections, Cached, Caller, RefusedConnections};
+pub use cache::{BlockedConnections, BlockedKey, Cached, RefusedConnections};
 pub use event::{Event, EventKind, FileInfo, Text};
 pub use gateway::{Gateway, Knowledge};
 pub use state::{DecidedFlow, LiveFlow};
@@ -146,7 +146,7 @@ pub enum Verdict {
         /// The rest of the flow.
         offload: Option<Offload>,
     },
-    /// It waits: [`Gateway::poll_released`] says when it goes on, or that it is dropped.
+    /// It waits until [`Gateway::poll_released`] returns its verdict.
     Hold {
         /// The rest of the flow.
         offload: Option<Offload>,
@@ -192,7 +192,7 @@ impl Verdict {
     }
 }
 
-/// A flow, as scans are told about it.
+/// A flow, as scans know it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlowId {
     slot: usize,
@@ -207,7 +207,7 @@ impl FlowId {
     }
 }
 
-/// Bytes of a file to scan. Windows of one direction of a flow are answered in their order.
+/// Bytes of a file to scan. Windows of one direction of a flow are scanned in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanJob {
     /// The flow.
@@ -246,9 +246,9 @@ pub struct FilePart {
 /// How a file ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileEnd {
-    /// It is whole; the event says all but its hash.
+    /// It is whole; the event has all but its hash.
     Whole(Box<Event>),
-    /// Its end did not come, or nobody follows it any more.
+    /// Its end did not come, or it is not followed any more.
     CutOff,
 }
 

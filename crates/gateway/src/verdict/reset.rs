@@ -3,8 +3,8 @@
 //! A reset counts only if its sequence number is exactly the one that the receiver expects next
 //! (RFC 5961 §3.2). Of the sender of a packet that is what it acknowledges; of the other end it is
 //! the packet's own number, because the packet itself is dropped. If something before it was lost
-//! too, the other end answers that reset with an acknowledgement (a challenge), whose number the
-//! next reset then has.
+//! too, the other end responds to that reset with an acknowledgement (a challenge), whose number
+//! the next reset then has.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -56,7 +56,7 @@ pub(super) fn resets(packet: &Broken) -> Vec<Vec<u8>> {
         resets.extend(reset(packet.destination, packet.source, back));
         resets.extend(reset(packet.source, packet.destination, tcp));
     } else {
-        // A SYN is answered like a closed port (RFC 9293 §3.10.7.1).
+        // A SYN gets the reset of a closed port (RFC 9293 §3.10.7.1).
         let back = Tcp {
             sequence: 0,
             acknowledged: after,

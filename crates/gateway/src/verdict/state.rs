@@ -1,4 +1,4 @@
-//! What is kept of a flow for its verdict, and what is told when it is over.
+//! What is kept of a flow for its verdict, and what is reported when it is over.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) enum FlowState {
     /// Its first packet is being looked at.
     #[default]
     New,
-    /// The classifier's answer is awaited.
+    /// The classifier's result is awaited.
     Classifying {
         /// What it has carried so far, where a rule may read it.
         kept: Option<Box<Content>>,
@@ -139,7 +139,7 @@ pub(super) struct Decided {
     pub(super) found: Box<Classified>,
 }
 
-/// A flow that is over, and what the policy said of it.
+/// A flow that is over, and what the policy decided on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DecidedFlow {
     /// The flow.

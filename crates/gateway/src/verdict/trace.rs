@@ -23,7 +23,7 @@ const PACKET_COST: usize = 48;
 /// What a packet did to its flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceStep {
-    /// It said which application this is, or said it better than those before.
+    /// It names the application, or names it better than those before.
     pub named: bool,
     /// The policy decided upon it.
     pub decided: bool,

@@ -1,15 +1,15 @@
-//! Packets that were dropped by themselves, because nobody has answered their flow.
+//! Packets that were dropped by themselves, because their flow is not answered.
 //!
 //! One packet proves nothing of the host in whose name it comes. It is dropped where the policy
-//! blocks what it says; nobody is refused for it, and nobody is named as a user of the
-//! application for certain. Alike ones are joined into one event.
+//! blocks its content; no host is refused for it, and none is named as a user of the application
+//! for certain. Alike ones are joined into one event.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::event::{Ends, Event};
-use crate::limits::{MAX_UNANSWERED, REFUSALS_TOLD};
+use crate::limits::{MAX_UNANSWERED, REFUSALS_REPORTED};
 use crate::packet::L4;
 
 /// From where to where by what, and the rule's name.
@@ -18,15 +18,15 @@ type Key = (IpAddr, SocketAddr, L4, String);
 /// Alike packets.
 #[derive(Debug)]
 struct Entry {
-    /// Until when they are counted; the first one was told at once.
+    /// Until when they are counted; the first one was reported at once.
     until: Duration,
-    /// The latest that was not told.
-    untold: Option<Event>,
+    /// The latest that was not reported.
+    unreported: Option<Event>,
     packets: u64,
 }
 
 /// Unanswered packets that were dropped. Of those from one host to one endpoint by one rule the
-/// first is an event at once, and the others of [`REFUSALS_TOLD`] together. Beyond
+/// first is an event at once, and the others of [`REFUSALS_REPORTED`] together. Beyond
 /// [`MAX_UNANSWERED`] hosts and endpoints all are counted together.
 #[derive(Debug, Default)]
 pub(super) struct Unanswered {
@@ -34,7 +34,7 @@ pub(super) struct Unanswered {
 }
 
 impl Unanswered {
-    /// Counts a packet, with the event that tells of it; answers that event if it is the first of
+    /// Counts a packet, with the event that reports it; returns that event if it is the first of
     /// its kind.
     pub(super) fn note(&mut self, now: Duration, ends: &Ends, event: Event) -> Option<Event> {
         let key = (
@@ -49,13 +49,13 @@ impl Unanswered {
         match self.entries.get_mut(&key) {
             Some(entry) => {
                 entry.packets = entry.packets.saturating_add(1);
-                entry.untold = Some(event);
+                entry.unreported = Some(event);
                 None
             }
             None => {
                 let entry = Entry {
-                    until: now.saturating_add(REFUSALS_TOLD),
-                    untold: None,
+                    until: now.saturating_add(REFUSALS_REPORTED),
+                    unreported: None,
                     packets: 0,
                 };
                 self.entries.insert(key, entry);
@@ -65,20 +65,20 @@ impl Unanswered {
     }
 
     /// Events whose time has come; all of them with `None`.
-    pub(super) fn take_told(&mut self, now: Option<Duration>) -> Vec<Event> {
+    pub(super) fn take_events(&mut self, now: Option<Duration>) -> Vec<Event> {
         let mut told = Vec::new();
         self.entries.retain(|_, entry| {
             let over = now.is_none_or(|now| entry.until <= now);
             if !over {
                 return true;
             }
-            let Some(event) = entry.untold.take() else {
+            let Some(event) = entry.unreported.take() else {
                 return false;
             };
             told.push(with(event, std::mem::take(&mut entry.packets)));
             // More of them are likely to come.
             match now {
-                Some(now) => entry.until = now.saturating_add(REFUSALS_TOLD),
+                Some(now) => entry.until = now.saturating_add(REFUSALS_REPORTED),
                 None => return false,
             }
             true
@@ -98,7 +98,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{Ends, Event, Unanswered};
-    use crate::limits::{MAX_UNANSWERED, REFUSALS_TOLD};
+    use crate::limits::{MAX_UNANSWERED, REFUSALS_REPORTED};
     use crate::packet::L4;
 
     fn ends(from: u32, port: u16) -> Ends {
@@ -128,11 +128,11 @@ mod tests {
                     .is_none()
             );
         }
-        assert!(unanswered.take_told(Some(begun)).is_empty());
-        let later = begun + REFUSALS_TOLD;
-        assert_eq!(attempts(unanswered.take_told(Some(later))), [Some(7)]);
-        let last = later + REFUSALS_TOLD;
-        assert!(unanswered.take_told(Some(last)).is_empty());
+        assert!(unanswered.take_events(Some(begun)).is_empty());
+        let later = begun + REFUSALS_REPORTED;
+        assert_eq!(attempts(unanswered.take_events(Some(later))), [Some(7)]);
+        let last = later + REFUSALS_REPORTED;
+        assert!(unanswered.take_events(Some(last)).is_empty());
         assert!(unanswered.entries.is_empty());
     }
 
@@ -146,7 +146,7 @@ mod tests {
             .count();
         assert_eq!(told, MAX_UNANSWERED + 1);
         assert_eq!(unanswered.entries.len(), MAX_UNANSWERED + 1);
-        assert_eq!(attempts(unanswered.take_told(None)), [Some(4_999)]);
+        assert_eq!(attempts(unanswered.take_events(None)), [Some(4_999)]);
         assert!(unanswered.entries.is_empty());
     }
 }

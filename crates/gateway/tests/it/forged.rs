@@ -90,7 +90,7 @@ fn is_served(gateway: &mut Gateway, after: &Packets, ports: &[u16]) {
 
 /// Nobody is said to be a user of anything, for sure.
 fn nobody_is_blamed(gateway: &mut Gateway) {
-    gateway.tell_rest();
+    gateway.report_rest();
     for event in events(gateway) {
         assert!(!event.alert.answered, "{event:?}");
         assert_eq!(event.alert.confidence, Confidence::Guess, "{event:?}");

@@ -195,7 +195,7 @@ fn many_refused_attempts_are_one_event() {
     // When nobody is refused any more, the rest is told, also without another attempt.
     gateway.handle_timeout(packets.iter().next().unwrap().0 + Duration::from_secs(70));
     assert_eq!(told(&mut gateway), [(50_040, Some(39))]);
-    gateway.tell_rest();
+    gateway.report_rest();
     assert!(told(&mut gateway).is_empty());
 }
 

@@ -4,7 +4,7 @@ use super::head::Fields;
 use crate::flow::Direction;
 use crate::inspect::held::{Held, Reason};
 use crate::inspect::names::{in_disposition, media_type};
-use crate::inspect::reading::Tell;
+use crate::inspect::reading::Emit;
 use crate::inspect::{FileHead, Seen};
 use crate::limits::MAX_HTTP_HEAD;
 
@@ -58,14 +58,14 @@ impl Form {
         tail.saturating_add(self.mark.capacity())
     }
 
-    pub(super) fn handle_data(&mut self, mut input: &[u8], tell: Tell<'_>) -> Result<(), Reason> {
+    pub(super) fn handle_data(&mut self, mut input: &[u8], emit: Emit<'_>) -> Result<(), Reason> {
         loop {
             match self.state {
                 State::Content { is_file } => {
                     if input.is_empty() {
                         return Ok(());
                     }
-                    self.content(&mut input, is_file, tell)?;
+                    self.content(&mut input, is_file, emit)?;
                 }
                 State::Mark => match self.held.exactly(&mut input, 2).as_deref() {
                     None => return Ok(()),
@@ -84,7 +84,7 @@ impl Form {
                 },
                 State::Head => match self.held.head(&mut input, MAX_HTTP_HEAD)? {
                     None => return Ok(()),
-                    Some(head) => self.begin(&head, tell)?,
+                    Some(head) => self.begin(&head, emit)?,
                 },
                 State::Over => return Ok(()),
             }
@@ -92,7 +92,7 @@ impl Form {
     }
 
     /// Looks for the next boundary and tells what is before it.
-    fn content(&mut self, input: &mut &[u8], is_file: bool, tell: Tell<'_>) -> Result<(), Reason> {
+    fn content(&mut self, input: &mut &[u8], is_file: bool, emit: Emit<'_>) -> Result<(), Reason> {
         let (part, rest) = input.split_at(input.len().min(WINDOW));
         let mut bytes = std::mem::take(&mut self.tail);
         let kept = bytes.len();
@@ -101,7 +101,7 @@ impl Form {
         let mut give = |data: &[u8]| {
             let data = data.get(skip..).unwrap_or_default();
             if is_file && !data.is_empty() {
-                tell(Seen::Data(data));
+                emit(Seen::Data(data));
             }
         };
         let Some(at) = find(&bytes, &self.mark) else {
@@ -124,7 +124,7 @@ impl Form {
             return Err("a boundary behind a bare LF");
         }
         if is_file {
-            tell(Seen::End);
+            emit(Seen::End);
         }
         let used = at.saturating_add(self.mark.len()).saturating_sub(kept);
         *input = input.get(used..).unwrap_or_default();
@@ -134,13 +134,13 @@ impl Form {
 
     /// A part begins: one that has a file name, or a type that a field of a form does not have, is
     /// a file.
-    fn begin(&mut self, head: &[u8], tell: Tell<'_>) -> Result<(), Reason> {
+    fn begin(&mut self, head: &[u8], emit: Emit<'_>) -> Result<(), Reason> {
         let fields = Fields::parse(head)?;
         let name = fields.all("content-disposition").find_map(in_disposition);
         let kind = fields.all("content-type").find_map(media_type);
         let is_file = name.is_some() || kind.as_deref().is_some_and(|kind| kind != "text/plain");
         if is_file {
-            tell(Seen::Begin(FileHead {
+            emit(Seen::Begin(FileHead {
                 name,
                 kind,
                 size: None,

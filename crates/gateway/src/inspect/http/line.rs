@@ -9,7 +9,7 @@ use crate::inspect::names::in_target;
 /// The head with the target's spaces encoded, so that a strict parser reads it.
 ///
 /// Servers differ: most take all between the first and the last space for the target, some only
-/// what lies before the second one. Where both would send files of different kinds nobody can say
+/// what lies before the second one. Where both would send files of different kinds it is not known
 /// which one comes.
 ///
 /// # Errors

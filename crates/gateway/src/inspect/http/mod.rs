@@ -12,7 +12,7 @@ use self::form::Form;
 use self::head::{Answer, Fields, Request};
 use super::held::{Held, Reason};
 use super::names::{file_name, in_target};
-use super::reading::{Reading, Tell, opposite};
+use super::reading::{Emit, Reading, opposite};
 use super::{FileHead, Seen};
 use crate::flow::Direction;
 use crate::limits::{MAX_HTTP_HEAD, MAX_PIPELINED};
@@ -80,10 +80,10 @@ impl Exchange {
         }
     }
 
-    fn handle_requests(&mut self, input: &mut &[u8], tell: Tell<'_>) -> Result<(), Reason> {
+    fn handle_requests(&mut self, input: &mut &[u8], emit: Emit<'_>) -> Result<(), Reason> {
         loop {
             if self.requests.body.is_some() {
-                if !self.requests.handle_body(input, tell)? {
+                if !self.requests.handle_body(input, emit)? {
                     return Ok(());
                 }
                 continue;
@@ -96,23 +96,23 @@ impl Exchange {
                 None => return Ok(()),
                 // RFC 9112 §2.2: an empty line before a request is passed over.
                 Some(head) if head == b"\r\n" => {}
-                Some(head) => self.handle_request(&head, tell)?,
+                Some(head) => self.handle_request(&head, emit)?,
             }
         }
     }
 
-    fn handle_request(&mut self, head: &[u8], tell: Tell<'_>) -> Result<(), Reason> {
+    fn handle_request(&mut self, head: &[u8], emit: Emit<'_>) -> Result<(), Reason> {
         let request = Request::parse(head)?;
         let body = request.body()?;
         let name = self.dialect.name(&request.target);
-        let sink = self.request_sink(&request, &body, name.as_ref(), tell)?;
+        let sink = self.request_sink(&request, &body, name.as_ref(), emit)?;
         let method = request.method.as_str();
         // Responses to these methods carry no file, whatever the target's name.
         let no_file = ["HEAD", "CONNECT", "OPTIONS", "TRACE", "DELETE", "PUT"].contains(&method);
         let name = name.or_else(|| self.announced.clone());
         let asks = !no_file && matches!(sink, Sink::Ignore | Sink::Form(_));
         if asks && (name.is_some() || self.dialect != Dialect::Web) {
-            tell(Seen::Offer(FileHead {
+            emit(Seen::Offer(FileHead {
                 name: name.clone(),
                 sender: Some(opposite(self.asker)),
                 ..FileHead::default()
@@ -138,7 +138,7 @@ impl Exchange {
         request: &Request,
         body: &Body,
         in_target: Option<&String>,
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<Sink, Reason> {
         if matches!(body, Body::Length(0)) {
             return Ok(Sink::Ignore);
@@ -154,7 +154,7 @@ impl Exchange {
         if is_form && given.is_none() && request.method != "PUT" {
             return Ok(Sink::Ignore);
         }
-        tell(Seen::Begin(FileHead {
+        emit(Seen::Begin(FileHead {
             name: given.or_else(|| in_target.cloned()),
             kind,
             size: match body {
@@ -167,15 +167,15 @@ impl Exchange {
         Ok(Sink::File)
     }
 
-    fn handle_answers(&mut self, input: &mut &[u8], tell: Tell<'_>) -> Result<(), Reason> {
+    fn handle_answers(&mut self, input: &mut &[u8], emit: Emit<'_>) -> Result<(), Reason> {
         loop {
             if self.answers.body.is_some() {
-                if !self.answers.handle_body(input, tell)? {
+                if !self.answers.handle_body(input, emit)? {
                     return Ok(());
                 }
                 continue;
             }
-            // Without its request nobody knows whether an answer has a body.
+            // Without its request it is not known whether a response has a body.
             if !input.is_empty() && self.asked.is_empty() {
                 return Err("an answer without its request");
             }
@@ -190,11 +190,11 @@ impl Exchange {
             if self.dialect == Dialect::Gnutella && head.starts_with(b"HTTP ") {
                 head.splice(..4, *b"HTTP/1.0");
             }
-            self.handle_answer(&head, tell)?;
+            self.handle_answer(&head, emit)?;
         }
     }
 
-    fn handle_answer(&mut self, head: &[u8], tell: Tell<'_>) -> Result<(), Reason> {
+    fn handle_answer(&mut self, head: &[u8], emit: Emit<'_>) -> Result<(), Reason> {
         let answer = Answer::parse(head)?;
         if matches!(answer.status, 100 | 102..=199) {
             return Ok(());
@@ -215,7 +215,7 @@ impl Exchange {
         // What comes instead of the file, such as a page that says why not, does not have its name.
         let name = asked.name.filter(|_| (200..=299).contains(&answer.status));
         let given = answer.fields.file_name();
-        tell(Seen::Begin(FileHead {
+        emit(Seen::Begin(FileHead {
             name: given
                 .or_else(|| self.dialect.own_name(&answer.fields))
                 .or(name),
@@ -231,18 +231,18 @@ impl Exchange {
 
 impl Side {
     /// Whether the body is over.
-    fn handle_body(&mut self, input: &mut &[u8], tell: Tell<'_>) -> Result<bool, Reason> {
+    fn handle_body(&mut self, input: &mut &[u8], emit: Emit<'_>) -> Result<bool, Reason> {
         let Some((body, sink)) = &mut self.body else {
             return Ok(true);
         };
         while let Some(piece) = body.next(input)? {
             match (piece, &mut *sink) {
-                (Piece::Data(data), Sink::File) => tell(Seen::Data(data)),
-                (Piece::Data(data), Sink::Form(form)) => form.handle_data(data, tell)?,
+                (Piece::Data(data), Sink::File) => emit(Seen::Data(data)),
+                (Piece::Data(data), Sink::Form(form)) => form.handle_data(data, emit)?,
                 (Piece::Data(_), Sink::Ignore) => {}
                 (Piece::End, sink) => {
                     if matches!(sink, Sink::File) {
-                        tell(Seen::End);
+                        emit(Seen::End);
                     }
                     self.body = None;
                     return Ok(true);
@@ -267,20 +267,20 @@ impl Reading for Exchange {
         &mut self,
         direction: Direction,
         input: &mut &[u8],
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason> {
         if direction == self.asker {
-            self.handle_requests(input, tell)
+            self.handle_requests(input, emit)
         } else {
-            self.handle_answers(input, tell)
+            self.handle_answers(input, emit)
         }
     }
 
-    fn end(&mut self, direction: Direction, tell: Tell<'_>) -> Result<(), Reason> {
+    fn end(&mut self, direction: Direction, emit: Emit<'_>) -> Result<(), Reason> {
         if direction != self.asker
             && let Some((Body::Close, Sink::File)) = self.answers.body.take()
         {
-            tell(Seen::End);
+            emit(Seen::End);
         }
         Ok(())
     }
@@ -309,14 +309,14 @@ impl Reading for Exchange {
         &mut self,
         direction: Direction,
         bytes: u64,
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason> {
         if direction != self.asker
             && let Some((Body::Length(left), _)) = &mut self.answers.body
         {
             *left = left.saturating_sub(bytes);
         }
-        self.read(direction, &mut [].as_slice(), tell)
+        self.read(direction, &mut [].as_slice(), emit)
     }
 
     fn held(&self) -> usize {

@@ -5,7 +5,7 @@ use data_encoding::BASE64_MIME_PERMISSIVE;
 use crate::flow::Direction;
 use crate::inspect::FileHead;
 use crate::inspect::held::Reason;
-use crate::inspect::reading::{Carried, Tell};
+use crate::inspect::reading::{Carried, Emit};
 
 /// What one direction sends on one in-band stream.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl InBand {
         sender: Direction,
         number: Option<&str>,
         text: &str,
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason> {
         if number.and_then(|number| number.trim().parse().ok()) != Some(self.next) {
             return Err("in-band data out of order");
@@ -53,7 +53,7 @@ impl InBand {
             .collect();
         let data = BASE64_MIME_PERMISSIVE.decode(&packed);
         let data = data.or(Err("malformed base64"))?;
-        self.file.data(sender, &mut data.as_slice(), tell)
+        self.file.data(sender, &mut data.as_slice(), emit)
     }
 
     /// Its receiver has closed the stream.
@@ -66,8 +66,8 @@ impl InBand {
     }
 
     /// The stream is closed.
-    pub(super) fn end(&mut self, sender: Direction, tell: Tell<'_>) {
-        self.file.end(sender, tell);
+    pub(super) fn end(&mut self, sender: Direction, emit: Emit<'_>) {
+        self.file.end(sender, emit);
     }
 
     pub(super) fn held(&self) -> usize {

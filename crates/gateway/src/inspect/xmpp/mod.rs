@@ -12,7 +12,7 @@ use self::inband::InBand;
 use self::stanza::Stanzas;
 use super::held::Reason;
 use super::names::{file_name, media_type};
-use super::reading::{Reading, Tell, head_size, opposite};
+use super::reading::{Emit, Reading, head_size, opposite};
 use super::{Expected, FileHead, Message, Seen};
 use crate::flow::{Both, Direction};
 use crate::limits::{MAX_DETAIL, MAX_FILE_OFFERS};
@@ -60,7 +60,7 @@ impl Xmpp {
         &mut self,
         direction: Direction,
         stanza: &Element,
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason> {
         let from_server = direction == Direction::FromServer;
         // TLS begins behind this, and nothing of it can be read.
@@ -71,23 +71,23 @@ impl Xmpp {
             return Err("compressed");
         }
         let account = self.account.as_deref().filter(|_| !from_server);
-        tell_messages(stanza, account, tell);
+        emit_messages(stanza, account, emit);
         for child in &stanza.children {
             match (child.space, child.name.as_str()) {
-                (Space::Initiation, "si") => self.handle_initiation(child, tell),
-                (Space::Jingle, "jingle") => self.handle_jingle(child, tell),
+                (Space::Initiation, "si") => self.handle_initiation(child, emit),
+                (Space::Jingle, "jingle") => self.handle_jingle(child, emit),
                 (Space::Bytestreams, "query") => {
                     let file = self.offers.find(child.attribute("sid"));
-                    tell_hosts(child, "streamhost", file, tell);
+                    emit_hosts(child, "streamhost", file, emit);
                 }
-                (Space::Upload, "request") => tell_upload(child, tell),
+                (Space::Upload, "request") => emit_upload(child, emit),
                 // The server assigns the address (RFC 6120 §7). What a client asks for may differ.
                 (Space::Binding, "bind") if from_server => {
                     let account = child.child("jid").map(|jid| jid.text.clone());
                     self.account = account.filter(|account| account.len() <= MAX_ADDRESS);
                 }
-                (Space::InBand, "data") => self.handle_data(direction, child, tell)?,
-                (Space::InBand, "close") => self.handle_close(direction, child, tell),
+                (Space::InBand, "data") => self.handle_data(direction, child, emit)?,
+                (Space::InBand, "close") => self.handle_close(direction, child, emit),
                 _ => {}
             }
         }
@@ -95,7 +95,7 @@ impl Xmpp {
     }
 
     /// XEP-0095 and XEP-0096: the file's name and size stand in attributes.
-    fn handle_initiation(&mut self, offer: &Element, tell: Tell<'_>) {
+    fn handle_initiation(&mut self, offer: &Element, emit: Emit<'_>) {
         let Some(file) = offer.child("file") else {
             return;
         };
@@ -106,11 +106,11 @@ impl Xmpp {
             ..FileHead::default()
         };
         self.offers.remember(offer.attribute("id"), &head);
-        tell(Seen::Offer(head));
+        emit(Seen::Offer(head));
     }
 
     /// XEP-0234 and XEP-0260: contents with a description and a transport each.
-    fn handle_jingle(&mut self, jingle: &Element, tell: Tell<'_>) {
+    fn handle_jingle(&mut self, jingle: &Element, emit: Emit<'_>) {
         let session = jingle.attribute("sid");
         let action = jingle.attribute("action");
         for content in jingle.children.iter().filter(|part| part.name == "content") {
@@ -126,12 +126,12 @@ impl Xmpp {
                 self.offers.remember(stream, head);
                 // An accept repeats the description; only these actions make an offer.
                 if matches!(action, Some("session-initiate" | "content-add")) {
-                    tell(Seen::Offer(head.clone()));
+                    emit(Seen::Offer(head.clone()));
                 }
             }
             let known = || self.offers.find(stream).or(self.offers.find(session));
             if let Some(hosts) = transport.filter(|part| part.space == Space::JingleBytestreams) {
-                tell_hosts(hosts, "candidate", head.clone().or_else(known), tell);
+                emit_hosts(hosts, "candidate", head.clone().or_else(known), emit);
             }
         }
     }
@@ -140,7 +140,7 @@ impl Xmpp {
         &mut self,
         direction: Direction,
         data: &Element,
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason> {
         let stream = data.attribute("sid");
         let stream = stream.filter(|stream| stream.len() <= MAX_DETAIL);
@@ -154,12 +154,12 @@ impl Xmpp {
                 open.insert(InBand::new(stream, head))
             }
         };
-        file.handle_data(direction, data.attribute("seq"), &data.text, tell)
+        file.handle_data(direction, data.attribute("seq"), &data.text, emit)
     }
 
     /// Either side may close a stream. The end is told among the bytes of the file's own direction:
     /// its sender answers.
-    fn handle_close(&mut self, direction: Direction, close: &Element, tell: Tell<'_>) {
+    fn handle_close(&mut self, direction: Direction, close: &Element, emit: Emit<'_>) {
         let stream = close.attribute("sid").unwrap_or_default();
         if let Some(file) = self.in_band.of(opposite(direction))
             && file.is(stream)
@@ -167,19 +167,19 @@ impl Xmpp {
             file.close();
         }
         if let Some(mut file) = self.in_band.of(direction).take_if(|file| file.is(stream)) {
-            file.end(direction, tell);
+            file.end(direction, emit);
         }
     }
 
-    fn end_closed(&mut self, direction: Direction, tell: Tell<'_>) {
+    fn end_closed(&mut self, direction: Direction, emit: Emit<'_>) {
         if let Some(mut file) = self.in_band.of(direction).take_if(|file| file.is_closed()) {
-            file.end(direction, tell);
+            file.end(direction, emit);
         }
     }
 }
 
 /// What people read of a message, of those that it forwards, and of a presence.
-fn tell_messages(element: &Element, account: Option<&str>, tell: Tell<'_>) {
+fn emit_messages(element: &Element, account: Option<&str>, emit: Emit<'_>) {
     for child in &element.children {
         let is_read = match element.name.as_str() {
             "message" => matches!(child.name.as_str(), "body" | "subject" | "html"),
@@ -187,13 +187,13 @@ fn tell_messages(element: &Element, account: Option<&str>, tell: Tell<'_>) {
             _ => false,
         };
         if is_read && !child.words.is_empty() {
-            tell(Seen::Message(Message {
+            emit(Seen::Message(Message {
                 text: child.words.clone(),
                 from: element.attribute("from").or(account).map(str::to_owned),
                 to: element.attribute("to").map(str::to_owned),
             }));
         }
-        tell_messages(child, None, tell);
+        emit_messages(child, None, emit);
     }
 }
 
@@ -209,8 +209,8 @@ fn described_file(file: &Element) -> FileHead {
 }
 
 /// A slot for an upload over HTTP (XEP-0363).
-fn tell_upload(request: &Element, tell: Tell<'_>) {
-    tell(Seen::Offer(FileHead {
+fn emit_upload(request: &Element, emit: Emit<'_>) {
+    emit(Seen::Offer(FileHead {
         name: request.attribute("filename").and_then(file_name),
         kind: request.attribute("content-type").and_then(media_type),
         size: request.attribute("size").and_then(|size| size.parse().ok()),
@@ -219,7 +219,7 @@ fn tell_upload(request: &Element, tell: Tell<'_>) {
 }
 
 /// Hosts that wait for a bytestream. Those known by a name only cannot be told.
-fn tell_hosts(hosts: &Element, name: &str, file: Option<FileHead>, tell: Tell<'_>) {
+fn emit_hosts(hosts: &Element, name: &str, file: Option<FileHead>, emit: Emit<'_>) {
     let file = file.unwrap_or_default();
     for host in hosts.children.iter().filter(|host| host.name == name) {
         let ip = host
@@ -227,7 +227,7 @@ fn tell_hosts(hosts: &Element, name: &str, file: Option<FileHead>, tell: Tell<'_
             .and_then(|ip| ip.parse::<IpAddr>().ok());
         let port = host.attribute("port").and_then(|port| port.parse().ok());
         if let Some((ip, port)) = ip.zip(port) {
-            tell(Seen::Expect(Expected {
+            emit(Seen::Expect(Expected {
                 server: SocketAddr::new(ip, port),
                 application: "xmpp-bytestream",
                 file: file.clone(),
@@ -241,20 +241,20 @@ impl Reading for Xmpp {
         &mut self,
         direction: Direction,
         input: &mut &[u8],
-        tell: Tell<'_>,
+        emit: Emit<'_>,
     ) -> Result<(), Reason> {
         if !input.is_empty() {
-            self.end_closed(direction, tell);
+            self.end_closed(direction, emit);
         }
         while let Some(stanza) = self.stanzas.of(direction).next(input)? {
             let stanza = Element::parse(&stanza)?;
-            self.handle_stanza(direction, &stanza, tell)?;
+            self.handle_stanza(direction, &stanza, emit)?;
         }
         Ok(())
     }
 
-    fn end(&mut self, direction: Direction, tell: Tell<'_>) -> Result<(), Reason> {
-        self.end_closed(direction, tell);
+    fn end(&mut self, direction: Direction, emit: Emit<'_>) -> Result<(), Reason> {
+        self.end_closed(direction, emit);
         Ok(())
     }
 

@@ -94,7 +94,7 @@ impl Stanzas {
                 self.bytes.clear();
             }
             [b'?', ..] => return Err("XML that XMPP forbids"),
-            // The stream ends, or, after logging in, begins anew inside itself.
+            // The stream ends, or, after logging in, begins again inside itself.
             [b'/', name @ ..] if self.depth == 0 && is_stream(name) => self.bytes.clear(),
             [b'/', ..] => {
                 let open = self.depth.checked_sub(1);

@@ -93,7 +93,7 @@ ALWAYS_INLINE enum reading read_transport(const struct source *from, __u32 at, _
 			return OTHER;
 		__u32 said = (__u32)header[4] << 8 | header[5];
 
-		// One that says less than it has ends early; 0 is a jumbogram's.
+		// One whose length says less than it has ends early; 0 is a jumbogram's.
 		if (said >= 8 && at + said < end)
 			end = at + said;
 	} else if (packet->l4 == IPPROTO_TCP) {
@@ -191,7 +191,7 @@ ALWAYS_INLINE enum reading read_packet(const struct source *from, __u32 at, stru
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, BLOCKED);
-	__type(key, struct call);
+	__type(key, struct cache_key);
 	__type(value, struct blocked);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } blocked SEC(".maps");
@@ -219,31 +219,31 @@ ALWAYS_INLINE void count(enum total total)
 		*value += 1;
 }
 
-ALWAYS_INLINE struct call call_of(const struct packet *packet)
+ALWAYS_INLINE struct cache_key key_of(const struct packet *packet)
 {
-	struct call call = {};
+	struct cache_key key = {};
 
-	call.client = packet->source;
-	call.server = packet->destination;
-	call.port = packet->destination_port;
-	call.l4 = packet->l4;
-	return call;
+	key.client = packet->source;
+	key.server = packet->destination;
+	key.port = packet->destination_port;
+	key.l4 = packet->l4;
+	return key;
 }
 
-// Whether a packet calls like a blocked one, if it calls.
+// Whether a new connection matches a blocked one, if the packet opens one.
 ALWAYS_INLINE int is_like_blocked(const struct packet *packet)
 {
-	struct call call = call_of(packet);
-	const struct blocked *entry = bpf_map_lookup_elem(&blocked, &call);
+	struct cache_key key = key_of(packet);
+	const struct blocked *entry = bpf_map_lookup_elem(&blocked, &key);
 
 	return entry && bpf_ktime_get_boot_ns() < entry->until;
 }
 
-// The same of one that calls: it is counted, and told now and then.
+// The same of one that opens one: it is counted, and reported now and then.
 ALWAYS_INLINE int is_refused(const struct packet *packet)
 {
-	struct call call = call_of(packet);
-	struct blocked *entry = bpf_map_lookup_elem(&blocked, &call);
+	struct cache_key key = key_of(packet);
+	struct blocked *entry = bpf_map_lookup_elem(&blocked, &key);
 
 	if (!entry)
 		return 0;
@@ -254,46 +254,46 @@ ALWAYS_INLINE int is_refused(const struct packet *packet)
 	count(REFUSED);
 	entry->latest = now;
 	entry->client_port = packet->source_port;
-	__sync_fetch_and_add(&entry->untold, 1);
-	__u64 tell_at = entry->tell_at;
+	__sync_fetch_and_add(&entry->unreported, 1);
+	__u64 report_at = entry->report_at;
 
-	// Of several processors one tells.
-	if (now >= tell_at && __sync_val_compare_and_swap(&entry->tell_at, tell_at, now + TOLD_NS) == tell_at) {
-		struct refusals told = {
-			.call = call,
+	// Of several processors one reports.
+	if (now >= report_at && __sync_val_compare_and_swap(&entry->report_at, report_at, now + REPORT_NS) == report_at) {
+		struct refusals report = {
+			.key = key,
 			.client_port = packet->source_port,
 			.latest = now,
-			.attempts = __sync_lock_test_and_set(&entry->untold, 0),
+			.attempts = __sync_lock_test_and_set(&entry->unreported, 0),
 		};
 
-		// Where nobody reads them they are told with the next.
-		if (bpf_ringbuf_output(&refusals, &told, sizeof(told), BPF_RB_NO_WAKEUP))
-			__sync_fetch_and_add(&entry->untold, told.attempts);
+		// Where the ring is full they are reported with the next.
+		if (bpf_ringbuf_output(&refusals, &report, sizeof(report), BPF_RB_NO_WAKEUP))
+			__sync_fetch_and_add(&entry->unreported, report.attempts);
 	}
 	return 1;
 }
 
 // What is established was not blocked, or its mark says so.
-ALWAYS_INLINE int is_call_by(__u8 tcp_flags)
+ALWAYS_INLINE int has_syn_only(__u8 tcp_flags)
 {
 	return (tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN)) == TCP_SYN;
 }
 
-ALWAYS_INLINE int is_call(const struct packet *packet)
+ALWAYS_INLINE int is_syn(const struct packet *packet)
 {
-	return packet->l4 == IPPROTO_TCP && is_call_by(packet->tcp_flags);
+	return packet->l4 == IPPROTO_TCP && has_syn_only(packet->tcp_flags);
 }
 
-// By the protocol and, of TCP, the flags: neither a call nor anything that has to be read on.
-ALWAYS_INLINE int calls_nobody(__u8 l4, __u8 tcp_flags)
+// By the protocol and, of TCP, the flags: neither a SYN nor anything that has to be read on.
+ALWAYS_INLINE int opens_nothing(__u8 l4, __u8 tcp_flags)
 {
-	return l4 == IPPROTO_UDP || (l4 == IPPROTO_TCP && !is_call_by(tcp_flags));
+	return l4 == IPPROTO_UDP || (l4 == IPPROTO_TCP && !has_syn_only(tcp_flags));
 }
 
 // Whether a frame does not open a connection, as far as a few bytes tell. Nearly all frames do not,
 // and cost the least this way. What is seldom (options of IPv4, extension headers) is read as a
 // whole.
-ALWAYS_INLINE int is_plainly_no_call(const struct source *from)
+ALWAYS_INLINE int plainly_opens_nothing(const struct source *from)
 {
 	const __u8 *frame = from->data, *ip = frame + ETH_HLEN;
 	__be16 kind;
@@ -302,25 +302,25 @@ ALWAYS_INLINE int is_plainly_no_call(const struct source *from)
 		return 0;
 	__builtin_memcpy(&kind, frame + 12, 2);
 	if (kind == bpf_htons(ETH_P_IP) && ip[0] == 0x45)
-		return calls_nobody(ip[9], ip[20 + 13]);
+		return opens_nothing(ip[9], ip[20 + 13]);
 	if (kind == bpf_htons(ETH_P_IPV6) && ip[0] >> 4 == 6 && (void *)(ip + 40 + 14) <= from->data_end)
-		return calls_nobody(ip[6], ip[40 + 13]);
+		return opens_nothing(ip[6], ip[40 + 13]);
 	return 0;
 }
 
-// Whether a frame is a SYN that matches a blocked one. TCP only: without the packet filter's memory
-// the first datagram of a UDP flow cannot be told from those that follow it. Frames with a VLAN tag
-// do not count: they are another network's, where the same addresses may be others', and cross
-// another border. At the VLAN's own interface frames come without the tag.
+// Whether a frame is a SYN that matches a blocked one. TCP only: without the packet filter's
+// memory the first datagram of a UDP flow cannot be distinguished from those that follow it.
+// Frames with a VLAN tag do not count: they are another network's, where the same addresses may be
+// others', and cross another border. At the VLAN's own interface frames come without the tag.
 ALWAYS_INLINE int is_refused_frame(const struct source *from)
 {
 	struct packet packet = {};
 	__be16 kind = 0;
 
-	if (is_plainly_no_call(from) || load(from, 12, &kind, 2) ||
+	if (plainly_opens_nothing(from) || load(from, 12, &kind, 2) ||
 	    (kind != bpf_htons(ETH_P_IP) && kind != bpf_htons(ETH_P_IPV6)))
 		return 0;
-	return read_packet(from, ETH_HLEN, &packet) == READ && is_call(&packet) && is_refused(&packet);
+	return read_packet(from, ETH_HLEN, &packet) == READ && is_syn(&packet) && is_refused(&packet);
 }
 
 SEC("classifier")
@@ -349,7 +349,7 @@ int refuse_new(struct __sk_buff *skb)
 	struct source from = { .skb = skb };
 	struct packet packet = {};
 
-	if (read_packet(&from, 0, &packet) != READ || (packet.l4 != IPPROTO_UDP && !is_call(&packet)))
+	if (read_packet(&from, 0, &packet) != READ || (packet.l4 != IPPROTO_UDP && !is_syn(&packet)))
 		return 0;
 	return is_refused(&packet);
 }
@@ -377,7 +377,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } in_use SEC(".maps");
 
-// Until when there is a gateway, which says so again and again.
+// Until when there is a gateway, which renews it again and again.
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -450,9 +450,9 @@ struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, CALLS);
 	__type(key, struct ends);
-	__type(value, struct called);
+	__type(value, struct pending_syn);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} calls SEC(".maps");
+} pending_syns SEC(".maps");
 
 // Flows as they were when user space was first asked.
 struct {
@@ -517,7 +517,7 @@ ALWAYS_INLINE int asks_about_port(__be16 port, __u32 udp, __u32 slot)
 	return word && *word >> (number % 64) & 1;
 }
 
-// Whether a packet comes or goes by the border, as far as one of its interfaces tells: the one by
+// Whether a packet comes or goes by the border, as far as one of its interfaces shows: the one by
 // which it came, across a bridge the one by which it goes.
 ALWAYS_INLINE int is_at_border(__u32 interface)
 {
@@ -633,7 +633,7 @@ ALWAYS_INLINE int has_data(const struct flow *flow, __u32 from)
 	return flow->counts[from] || flow->eighths[from];
 }
 
-// Keeps what has passed, as far as there is place.
+// Keeps what has passed, as far as there is room.
 ALWAYS_INLINE void keep(struct __sk_buff *skb, const struct packet *packet, struct flow *flow, __u8 from)
 {
 	__u32 want = packet->payload < KEPT_PACKET ? packet->payload : KEPT_PACKET;
@@ -725,7 +725,7 @@ ALWAYS_INLINE void begin(struct flow *flow, const struct ends *ends, __u8 high)
 	flow->seen = seconds();
 }
 
-// The same for a call that was answered.
+// The same for a SYN that got its SYN-ACK.
 ALWAYS_INLINE void open(struct flow *flow, const struct ends *ends, __u8 high, __u32 number, __u32 answer)
 {
 	begin(flow, ends, high);
@@ -739,22 +739,22 @@ ALWAYS_INLINE void open(struct flow *flow, const struct ends *ends, __u8 high, _
 
 // A SYN, of which `from` is the direction and `high` the sender's end. It may open the connection
 // once more, or answer such a SYN.
-ALWAYS_INLINE void call(const struct packet *packet, const struct ends *ends, __u8 high, struct flow *flow, __u32 from)
+ALWAYS_INLINE void note_syn(const struct packet *packet, const struct ends *ends, __u8 high, struct flow *flow, __u32 from)
 {
 	__u32 number = packet->sequence;
 
 	if (packet->tcp_flags & TCP_ACK) {
-		__u32 recall = flow->recall;
+		__u32 resyn = flow->resyn;
 
-		if (flow->recalls != 2 - from || packet->acknowledged != recall + 1)
+		if (flow->resyn_from != 2 - from || packet->acknowledged != resyn + 1)
 			return;
-		open(flow, ends, !high, recall, number);
+		open(flow, ends, !high, resyn, number);
 		return;
 	}
 	if (flow->stage == STAGE_OPEN && !has_data(flow, 0) && !has_data(flow, 1) && flow->first[from] == number)
 		return;
-	flow->recalls = 1 + from;
-	flow->recall = number;
+	flow->resyn_from = 1 + from;
+	flow->resyn = number;
 	__sync_val_compare_and_swap(&flow->stage, STAGE_DONE, STAGE_ASKED);
 }
 
@@ -767,31 +767,31 @@ ALWAYS_INLINE struct flow *connection_of(const struct packet *packet, const stru
 
 	if (flow) {
 		if (packet->tcp_flags & TCP_SYN)
-			call(packet, ends, high, flow, (high ^ flow->from_high) & 1);
+			note_syn(packet, ends, high, flow, (high ^ flow->from_high) & 1);
 		return flow;
 	}
 	if (asked || packet->payload)
 		return 0;
 	if (!(packet->tcp_flags & TCP_SYN)) {
-		// A call that is turned down is over.
-		if (packet->tcp_flags & TCP_RST && bpf_map_lookup_elem(&calls, ends))
+		// A SYN that gets a reset is over.
+		if (packet->tcp_flags & TCP_RST && bpf_map_lookup_elem(&pending_syns, ends))
 			*fate = FATE_PASS;
 		return 0;
 	}
 	if (!(packet->tcp_flags & TCP_ACK)) {
-		struct called called = { .number = packet->sequence, .high = high };
+		struct pending_syn pending = { .number = packet->sequence, .high = high };
 
-		if (!bpf_map_update_elem(&calls, ends, &called, BPF_ANY))
+		if (!bpf_map_update_elem(&pending_syns, ends, &pending, BPF_ANY))
 			*fate = FATE_PASS;
 		return 0;
 	}
-	struct called *called = bpf_map_lookup_elem(&calls, ends);
+	struct pending_syn *pending = bpf_map_lookup_elem(&pending_syns, ends);
 
-	if (!called || called->high == high || packet->acknowledged != called->number + 1)
+	if (!pending || pending->high == high || packet->acknowledged != pending->number + 1)
 		return 0;
-	open(&scratch->flow, ends, !high, called->number, packet->sequence);
+	open(&scratch->flow, ends, !high, pending->number, packet->sequence);
 	bpf_map_update_elem(&flows, ends, &scratch->flow, BPF_NOEXIST);
-	bpf_map_delete_elem(&calls, ends);
+	bpf_map_delete_elem(&pending_syns, ends);
 	return bpf_map_lookup_elem(&flows, ends);
 }
 
@@ -845,7 +845,7 @@ int triage(struct __sk_buff *skb)
 	}
 	__u8 high = ends_of(&packet, &ends);
 	// Calls like a blocked one are refused further on (`refuse_new`).
-	int asked = asks_about(&packet, triage, slot) || (is_call(&packet) && is_like_blocked(&packet));
+	int asked = asks_about(&packet, triage, slot) || (is_syn(&packet) && is_like_blocked(&packet));
 	enum fate fate = FATE_ASK;
 	struct flow *flow = packet.l4 == IPPROTO_TCP ? connection_of(&packet, &ends, high, asked, scratch, &fate) :
 						       datagrams_of(&ends, high, asked, scratch);
@@ -857,7 +857,7 @@ int triage(struct __sk_buff *skb)
 	}
 	__u8 from = (high ^ flow->from_high) & 1;
 
-	// So are datagrams that nobody has answered yet.
+	// So are datagrams that were not answered yet.
 	if (packet.l4 == IPPROTO_UDP && !has_data(flow, from ^ 1) && is_like_blocked(&packet))
 		return FATE_ASK;
 	if (flow->stage == STAGE_ASKED)
@@ -898,7 +898,7 @@ int finished(struct __sk_buff *skb __attribute__((unused)))
 
 	if (!scratch || !scratch->finished)
 		return 0;
-	// It holds for one packet, whoever else comes.
+	// It holds for this packet only.
 	scratch->finished = 0;
 	count(FINISHED);
 	return 1;

@@ -1,10 +1,10 @@
 //! Where the connection cache stands at an interface: in its driver (XDP), or behind it at tc's
 //! ingress.
 //!
-//! In the driver a call like a blocked one costs least. But some drivers give up offloads for it,
-//! which costs everybody else far more than a storm of calls; and what is virtual has no driver
-//! that is worth it. So the interface's features are compared: where one goes with the program, the
-//! program goes.
+//! In the driver a new connection that matches a blocked one costs least. But some drivers give up
+//! offloads for it, which costs all other traffic far more than a reconnection flood; and what is
+//! virtual has no driver that is worth it. So the interface's features are compared: where one
+//! goes with the program, the program goes.
 
 use std::path::{Path, PathBuf};
 
@@ -114,12 +114,12 @@ fn try_xdp(interface: &str, programs: &Path) -> Result<(), String> {
     if !device.exists() {
         return Err("it is virtual, and has no driver of its own".to_owned());
     }
-    let told = |error: ToolError| error.to_string();
-    let before = ETHTOOL.run(&["-k", interface], "").map_err(told)?;
+    let text = |error: ToolError| error.to_string();
+    let before = ETHTOOL.run(&["-k", interface], "").map_err(text)?;
     if before.contains(TAGS_TAKEN_OFF) {
         return Err("it takes VLANs' tags off, and the program could not tell them".to_owned());
     }
-    attach_xdp(interface, programs).map_err(told)?;
+    attach_xdp(interface, programs).map_err(text)?;
     let after = ETHTOOL.run(&["-k", interface], "");
     // Lost offloads cost all traffic more than early refusals save, so the program goes then.
     let lost = match after {
@@ -129,7 +129,7 @@ fn try_xdp(interface: &str, programs: &Path) -> Result<(), String> {
     if lost.is_empty() {
         return Ok(());
     }
-    detach_xdp(interface, &[programs.to_owned()]).map_err(told)?;
+    detach_xdp(interface, &[programs.to_owned()]).map_err(text)?;
     Err(format!("its driver gives up {} for it", lost.join(", ")))
 }
 
@@ -174,11 +174,11 @@ pub(super) fn detach_xdp(interface: &str, folders: &[PathBuf]) -> Result<(), Too
     Ok(())
 }
 
-/// Takes ours off an interface, in its driver and behind it, and the hook with it if nobody else
-/// uses that. `bpffs`: where the bpf file system is.
+/// Takes ours off an interface, in its driver and behind it, and the hook with it if no other
+/// program uses that. `bpffs`: where the bpf file system is.
 ///
 /// # Errors
-/// tc or ip refuses; where they are missing nobody has put anything in.
+/// tc or ip refuses; where they are missing there is nothing to take off.
 pub fn unhook(interface: &str, bpffs: &Path) -> Result<(), ToolError> {
     if !Path::new("/sys/class/net").join(interface).exists() {
         // What was at it has gone with it.

@@ -122,8 +122,8 @@ impl Waiting {
         taken
     }
 
-    /// A flow that comes again begins anew. The oldest is forgotten where there are too many: its
-    /// packet was lost.
+    /// A flow that comes again begins afresh. The oldest is forgotten where there are too many:
+    /// its packet was lost.
     fn add(&mut self, ends: Ends, taken: PassedPackets) {
         if self.flows.insert(ends, taken).is_none() {
             self.order.push_back(ends);
@@ -146,7 +146,7 @@ fn key(one: SocketAddr, other: SocketAddr, l4: L4) -> Ends {
 struct Passed {
     ends: [SocketAddr; 2],
     l4: L4,
-    /// The number of the SYN of each, and whether it answered one.
+    /// The number of the SYN of each, and whether it is a SYN-ACK.
     opened: [Option<(u32, bool)>; 2],
     flow: Flow,
 }
@@ -239,7 +239,7 @@ impl Passed {
     /// Packets without a byte for what has passed and was not kept: as many as there were of its
     /// sender, at most, so that they count as those did.
     fn unknown(&self, from: usize, mut number: u32, end: u32, packets: &mut Vec<Vec<u8>>) {
-        // What is behind is no gap: whoever wrote it was changing it.
+        // What is behind is no gap: the program in the kernel was changing it.
         let far = end.wrapping_sub(number);
         if self.l4 == L4::Udp || far > MAX_UNKNOWN {
             return;
@@ -266,7 +266,7 @@ impl Passed {
         let acknowledged = match (flags & ACK, other) {
             (0, _) | (_, None) => 0,
             // What data acknowledged was not kept. Anybody may have sent them, so they acknowledge
-            // no more than who has seen no answer could.
+            // no more than an end without a reply could.
             (_, Some((number, _))) if flags & SYN == 0 => number,
             (_, Some((number, _))) => number.wrapping_add(1),
         };
@@ -279,8 +279,8 @@ impl Passed {
             L4::Tcp => {
                 transport.extend(number.to_be_bytes());
                 transport.extend(acknowledged.to_be_bytes());
-                // Five words of header, a window of everything; the checksum was verified by
-                // whoever passed it.
+                // Five words of header and the largest window. The checksum was verified when the
+                // packet passed.
                 transport.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
             }
             L4::Udp => {
@@ -465,7 +465,7 @@ mod tests {
                 (6_881, 1_006, 200, 0),
             ]
         );
-        // Whoever has gone back, or is far away, is written wrong.
+        // A number that goes back, or is far away, is written wrong.
         for next in [1_000_u32, 1_006 + (1 << 25) + 1] {
             flow.next[0] = next;
             assert_eq!(lengths(&flow).len(), 4, "{next}");
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_is_forgotten_and_whoever_asks_from_either_end_finds_the_rest() {
+    fn the_oldest_are_forgotten_and_the_rest_found_from_either_end() {
         let mut waiting = Waiting::default();
         let server = "192.0.2.9:6881".parse().unwrap();
         let client = |place: usize| {

@@ -64,7 +64,7 @@ const WITHOUT_LIST: &str = "connection cache at tc without tcx";
 const EARLY: &str = "connection cache in drivers";
 /// The same in the packet filter.
 const IN_FILTER: &str = "connection cache in the packet filter";
-/// What nobody is asked about.
+/// What goes on without a question to user space.
 const PASSING: &str = "passing unasked";
 /// All that the packet filter asks.
 const FILTER: &str = "what the packet filter asks";

@@ -8,7 +8,7 @@ use aya::programs::links::{FdLink, PinnedLink};
 use aya::programs::tc::{SchedClassifierLink, TcAttachOptions};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType};
 
-use super::{KernelError, REFUSE, told};
+use super::{KernelError, REFUSE, error_text};
 use crate::linux::border::number;
 use crate::linux::shaper::TC;
 use crate::linux::tool::ToolError;
@@ -71,7 +71,7 @@ fn link(interface: &str, programs: &Path) -> Option<PathBuf> {
 /// The kernel is older than 6.6, or refuses.
 pub(super) fn list(interface: &str, programs: &Path, link: &Path) -> Result<(), KernelError> {
     let listed = try_list(interface, &programs.join(REFUSE), link);
-    listed.map_err(|error| KernelError::Refused(REFUSE, told(error.as_ref())))
+    listed.map_err(|error| KernelError::Refused(REFUSE, error_text(error.as_ref())))
 }
 
 type Listed = Result<(), Box<dyn std::error::Error>>;

@@ -7,7 +7,7 @@ use aya::maps::{Array, MapData, MapError};
 use ipnet::IpNet;
 
 use super::layout::{CELLS, Form as _, Judged, Network, PORT_WORDS};
-use super::{KernelError, told};
+use super::{KernelError, error_text};
 use crate::packet::L4;
 use crate::triage::Triage;
 
@@ -56,7 +56,7 @@ impl Judge {
     /// The kernel refuses; then the earlier one stays.
     pub fn put(&mut self, triage: Option<&Triage>, closed: bool) -> Result<(), KernelError> {
         self.write(triage, closed)
-            .map_err(|error| KernelError::Refused("a table of signatures", told(&error)))
+            .map_err(|error| KernelError::Refused("a table of signatures", error_text(&error)))
     }
 
     fn write(&mut self, triage: Option<&Triage>, closed: bool) -> Result<(), MapError> {
@@ -142,7 +142,7 @@ fn key(slot: u32, network: &IpNet) -> Key<[u8; NETWORK]> {
     Key::new(network.prefix, data)
 }
 
-/// What the program is told beside the table.
+/// What the program reads beside the table.
 fn judged(triage: &Triage, closed: bool) -> Judged {
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     Judged {

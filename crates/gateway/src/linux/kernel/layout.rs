@@ -15,7 +15,7 @@ use super::flags::{ASK, DEAD, KNOWN, OPEN};
 use super::limits::{
     ETHERNET_SEGMENT, FULL_SEGMENT, KERNEL_CALLS, KERNEL_DATAGRAMS, KERNEL_EXTENSIONS,
     KERNEL_FLOWS, KERNEL_HANDING, KERNEL_KEPT, KERNEL_KEPT_PACKET, KERNEL_TELLING, MAX_BLOCKED,
-    MAX_TRIAGE_BYTES, MAX_TRIAGE_INTERFACES, MAX_TRIAGE_NETWORKS, ONE_SIDED, REFUSALS_TOLD,
+    MAX_TRIAGE_BYTES, MAX_TRIAGE_INTERFACES, MAX_TRIAGE_NETWORKS, ONE_SIDED, REFUSALS_REPORTED,
     SMALL_SEGMENTS, TRIAGE_SCAN, UDP_IDLE,
 };
 
@@ -31,7 +31,7 @@ const TOTALS: u32 = 8;
 pub(super) enum Total {
     /// Calls that the connection cache dropped.
     Refused,
-    /// Packets of undecided flows that nobody was asked about.
+    /// Packets of undecided flows that passed without a question to user space.
     Passed,
     /// Packets of flows of which the kernel has seen enough; the connection's mark carries what
     /// follows.
@@ -176,7 +176,7 @@ macro_rules! layout {
                 $($(#[$field_doc])* pub(super) $field: $kind,)*
             }
 
-            // Without gaps: what stands in them is nobody's, and would be part of a map's key.
+            // Without gaps: padding has no defined value, and would be part of a map's key.
             const _: () = assert!(size_of::<$name>() == <$name as Form>::BYTES);
 
             impl Form for $name {
@@ -217,7 +217,7 @@ layout! {
 
     /// The papers' key of the connection cache: the client's port is no part of it, because blocked
     /// programs reconnect from another.
-    struct CallKey = "call" {
+    struct CacheKey = "cache_key" {
         client: Address,
         server: Address,
         /// The server's.
@@ -231,10 +231,10 @@ layout! {
     #[derive(Default)]
     struct Blocked = "blocked" {
         until: u64,
-        /// When refusals are told next.
-        tell_at: u64,
-        /// Refusals that were not told.
-        untold: u64,
+        /// When refusals are reported next.
+        report_at: u64,
+        /// Refusals that were not reported.
+        unreported: u64,
         /// The latest one's time and port.
         latest: u64,
         client_port: Port,
@@ -243,9 +243,9 @@ layout! {
         zero: [u8; 5],
     }
 
-    /// Refusals of one blocked one, as user space is told them.
+    /// Refusals of one blocked one, as they are reported to user space.
     struct Refusals = "refusals" {
-        call: CallKey,
+        key: CacheKey,
         client_port: Port,
         zero: [u8; 2],
         attempts: u64,
@@ -303,9 +303,9 @@ layout! {
         stage: u32,
         /// The sender of the first packet, which is direction 0, is the higher end.
         from_high: u8,
-        /// Who has called once more and was not answered yet: 1 + the direction; 0 for nobody.
-        recalls: u8,
-        /// By direction, of TCP: 1 by a SYN, 2 by an answer to one.
+        /// The direction of a further SYN without its SYN-ACK yet: 1 + the direction; 0: none.
+        resyn_from: u8,
+        /// By direction, of TCP: 1 by a SYN, 2 by a SYN-ACK.
         opened: [u8; 2],
         /// Data packets of each direction, and the eighths of one that small ones have made up.
         counts: [u8; 2],
@@ -314,8 +314,8 @@ layout! {
         next: [u32; 2],
         /// The number of the first SYN.
         first: [u32; 2],
-        /// The number of the SYN that called once more.
-        recall: u32,
+        /// The number of that SYN.
+        resyn: u32,
         /// When a datagram was seen last, in seconds since boot.
         seen: u32,
         /// To which link address the packet went that user space was asked about first, and 1 + its
@@ -340,8 +340,8 @@ layout! {
         sequence: u32,
     }
 
-    /// A call: its number, and whether the higher end calls.
-    struct Called = "called" {
+    /// A SYN: its number, and whether the higher end has sent it.
+    struct PendingSyn = "pending_syn" {
         number: u32,
         high: u8,
         zero: [u8; 3],
@@ -390,7 +390,7 @@ fn bounds() -> [(&'static str, u128); 25] {
     [
         ("EXTENSIONS", KERNEL_EXTENSIONS.into()),
         ("BLOCKED", whole(MAX_BLOCKED)),
-        ("TOLD_NS", REFUSALS_TOLD.as_nanos()),
+        ("REPORT_NS", REFUSALS_REPORTED.as_nanos()),
         ("TELLING", KERNEL_TELLING.into()),
         ("SCAN", whole(TRIAGE_SCAN)),
         ("CELLS", whole(CELLS)),

@@ -6,12 +6,12 @@
 //! | [`features`] | what this kernel and this machine have of what it needs |
 //! | [`ingress`] | the connection cache behind it |
 //! | [`handed`] | what had passed in a flow before user space was asked about it |
-//! | `keeper` | takes the connection cache's places while somebody is blocked |
+//! | `tc_hooks` | attaches the connection cache while a client is blocked |
 //! | [`judge`] | what need not be asked about: signatures and policy, compiled |
 //! | `layout` | numbers and the form of maps, for the gateway and the programs |
 //! | [`parts`] | its parts, each of which goes without the others |
 //! | [`pinned`] | where programs and maps outlive a run |
-//! | [`refused`] | the connection cache: calls like a blocked one end before anything is spent on them |
+//! | [`refused`] | the connection cache: new connections that match a blocked one end before anything is spent on them |
 //!
 //! The programs (`../bpf`) are compiled in the build and loaded here. They and their maps are
 //! pinned below `/sys/fs/bpf`, so that the next run of the gateway goes on with what they know.
@@ -56,7 +56,7 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/bo
 
 /// Where the kernel's file system of programs and maps usually is.
 pub const BPFFS: &str = "/sys/fs/bpf";
-/// The program that refuses calls like a blocked one.
+/// The program that refuses new connections that match a blocked one.
 const REFUSE: &str = "refuse";
 /// The same in an interface's driver.
 const REFUSE_EARLY: &str = "refuse_early";
@@ -81,7 +81,7 @@ pub enum KernelError {
     )]
     NoFileSystem(PathBuf, String),
     /// It can do none of its parts here.
-    #[error("none of its parts can be had: {}", parts::told(.0))]
+    #[error("none of its parts can be had: {}", parts::reasons(.0))]
     Nothing(Vec<MissingPart>),
     /// The kernel refused.
     #[error("the kernel refused {0}: {1}")]
@@ -96,7 +96,7 @@ pub struct Kernel {
     ebpf: Ebpf,
     folder: PathBuf,
     shared: SharedKernel,
-    told: Option<Told>,
+    reports: Option<KernelReports>,
     judge: Option<Judge>,
     /// Why nothing of it can be in a driver.
     late: Option<String>,
@@ -104,7 +104,7 @@ pub struct Kernel {
     without: Vec<MissingPart>,
     fresh: Fresh,
     /// Takes places while somebody is blocked.
-    keeper: Option<TcHookManager>,
+    hooks: Option<TcHookManager>,
 }
 
 /// A folder that there was not before, and that goes if nothing comes of it: its maps are tens of
@@ -128,9 +128,9 @@ pub struct SharedKernel {
     pub handed: FlowBacklog,
 }
 
-/// What the kernel tells one of the queues' loops.
+/// What the kernel reports to one of the queues' loops.
 #[derive(Debug)]
-pub struct Told {
+pub struct KernelReports {
     /// Calls that it refused.
     pub refusals: Refusals,
     /// Its counts.
@@ -145,7 +145,7 @@ pub struct Heartbeat {
     alive: Array<MapData, u64>,
     interfaces: Interfaces,
     border: Option<Border>,
-    /// When it is told next, since boot.
+    /// When it is renewed next, since boot.
     next: Duration,
 }
 
@@ -164,7 +164,7 @@ impl Heartbeat {
             let until = refused::nanoseconds(now.saturating_add(PULSE));
             self.alive.set(0, until, 0).ok();
             if let Some(border) = &self.border {
-                self.interfaces.tell(&border.numbers());
+                self.interfaces.set(&border.numbers());
             }
             self.next = now.saturating_add(BEAT);
         }
@@ -177,14 +177,14 @@ pub(super) struct Interfaces(Array<MapData, [u8; Numbers::BYTES]>);
 impl Interfaces {
     /// Only packets that come by these are judged, across a bridge those that go by them; where
     /// there are more than [`MAX_TRIAGE_INTERFACES`], or none, all are.
-    fn tell(&mut self, numbers: &[u32]) {
+    fn set(&mut self, numbers: &[u32]) {
         let mut interfaces = [0; MAX_TRIAGE_INTERFACES];
         if numbers.len() <= MAX_TRIAGE_INTERFACES {
             for (place, number) in interfaces.iter_mut().zip(numbers) {
                 *place = *number;
             }
         }
-        // What it does not take is told again.
+        // What it does not take is written again.
         self.0.set(0, Numbers { interfaces }.bytes(), 0).ok();
     }
 }
@@ -301,7 +301,7 @@ impl Kernel {
             }
             Ok(placed)
         });
-        // What is attached outlives whoever has attached it.
+        // What is attached outlives the process that has attached it.
         self.fresh.0 = None;
         match attached {
             Ok(placed) => {
@@ -360,14 +360,14 @@ impl Kernel {
         if !listed.is_empty() {
             let cache = self.shared.cache.clone();
             let places = Places::new(listed, self.folder.clone(), cache);
-            self.keeper = Some(TcHookManager::start(places)?);
+            self.hooks = Some(TcHookManager::start(places)?);
         }
         Ok(placed)
     }
 
     /// Where the connection cache stands does not change any more.
     pub fn rest(&mut self) {
-        self.keeper = None;
+        self.hooks = None;
     }
 
     fn of(
@@ -380,7 +380,7 @@ impl Kernel {
             let missing = || KernelError::Refused(name, "it is not there".to_owned());
             ebpf.take_map(name).ok_or_else(missing)
         };
-        let refused = |error: MapError| KernelError::Refused("a map", told(&error));
+        let refused = |error: MapError| KernelError::Refused("a map", error_text(&error));
         let blocked = take("blocked")?.try_into().map_err(refused)?;
         let refusals = take("refusals")?.try_into().map_err(refused)?;
         let handed = take("handed")?.try_into().map_err(refused)?;
@@ -399,7 +399,7 @@ impl Kernel {
                 cache: KernelCache::new(blocked),
                 handed: FlowBacklog::new(handed),
             },
-            told: Some(Told {
+            reports: Some(KernelReports {
                 refusals: Refusals::new(refusals),
                 totals: Totals(totals),
                 heartbeat: Heartbeat {
@@ -414,7 +414,7 @@ impl Kernel {
             wanted,
             without,
             fresh: Fresh(None),
-            keeper: None,
+            hooks: None,
         })
     }
 
@@ -437,15 +437,15 @@ impl Kernel {
         self.shared.clone()
     }
 
-    /// What it tells at this border, for one of them.
-    pub fn take_told(&mut self, border: &Border) -> Option<Told> {
-        let mut told = self.told.take()?;
-        told.heartbeat.border = Some(border.clone());
-        told.heartbeat.beat();
-        Some(told)
+    /// Its reports at this border, for one of them.
+    pub fn take_reports(&mut self, border: &Border) -> Option<KernelReports> {
+        let mut reports = self.reports.take()?;
+        reports.heartbeat.border = Some(border.clone());
+        reports.heartbeat.beat();
+        Some(reports)
     }
 
-    /// What it need not ask about, for whoever puts policies in force.
+    /// What it need not ask about, for the part that puts policies in force.
     pub fn take_judge(&mut self) -> Option<Judge> {
         self.judge.take()
     }
@@ -506,7 +506,7 @@ fn load(folder: &Path) -> Result<Ebpf, KernelError> {
     let mut loader = EbpfLoader::new();
     let loaded = loader.default_map_pin_directory(folder).load(OBJECT);
     loaded.map_err(|error: EbpfError| {
-        KernelError::Refused("the programs and their maps", told(&error))
+        KernelError::Refused("the programs and their maps", error_text(&error))
     })
 }
 
@@ -518,10 +518,10 @@ fn load_program(ebpf: &mut Ebpf, name: &'static str) -> Result<(), KernelError> 
         Some(Program::Xdp(program)) => program.load(),
         _ => Err(ProgramError::NotLoaded),
     };
-    loaded.map_err(|error| KernelError::Refused(name, told(&error)))
+    loaded.map_err(|error| KernelError::Refused(name, error_text(&error)))
 }
 
-/// Pins a program that is loaded, in place of an earlier run's: whoever runs that one holds it.
+/// Pins a program that is loaded, in place of an earlier run's, which its hooks still hold.
 fn pin(ebpf: &mut Ebpf, name: &'static str, path: &Path) -> Result<(), KernelError> {
     std::fs::remove_file(path).ok();
     let pinned = match ebpf.program_mut(name) {
@@ -530,11 +530,11 @@ fn pin(ebpf: &mut Ebpf, name: &'static str, path: &Path) -> Result<(), KernelErr
         Some(Program::Xdp(program)) => program.pin(path),
         _ => return Err(KernelError::Refused(name, "it is not there".to_owned())),
     };
-    pinned.map_err(|error| KernelError::Refused(name, told(&error)))
+    pinned.map_err(|error| KernelError::Refused(name, error_text(&error)))
 }
 
 /// What an error says, with what it comes of.
-fn told(error: &dyn std::error::Error) -> String {
+fn error_text(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

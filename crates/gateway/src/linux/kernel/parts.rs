@@ -8,10 +8,10 @@ use super::{FINISHED, REFUSE, REFUSE_NEW, TRIAGE};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
-    /// The connection cache in front of the packet filter, at tc's ingress or in drivers: calls
-    /// like a blocked one cost least here.
+    /// The connection cache in front of the packet filter, at tc's ingress or in drivers: new
+    /// connections like a blocked one cost least here.
     CacheAtTc,
-    /// The connection cache in the packet filter, which knows which datagrams are calls.
+    /// The connection cache in the packet filter, which knows which datagrams are new flows.
     CacheInFilter,
     /// What nothing in the policy can be about passes unasked.
     Passing,
@@ -60,7 +60,7 @@ pub struct MissingPart {
 }
 
 /// All of them in a line.
-pub(super) fn told(without: &[MissingPart]) -> String {
+pub(super) fn reasons(without: &[MissingPart]) -> String {
     let each = without
         .iter()
         .map(|lack| format!("{}: {}", lack.part, lack.why));

@@ -1,8 +1,8 @@
 //! Where programs and maps outlive a run of the gateway: a folder of the bpf file system for each
 //! network namespace and build.
 //!
-//! Maps of another build may have other keys and values, and nothing in them says so: another build
-//! has another folder, and begins anew.
+//! Maps of another build may have other keys and values, and nothing in them says so: another
+//! build has another folder, and begins with empty maps.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The connection cache in the kernel: it is told who is blocked, and tells how many calls it
-//! refused.
+//! The connection cache in the kernel: it receives what is blocked, and reports how many new
+//! connections it refused.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,29 +11,28 @@ use std::time::Duration;
 use aya::maps::{HashMap, MapData, RingBuf};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::layout::{self, Address, CallKey, Form as _, Port};
+use super::layout::{self, Address, CacheKey, Form as _, Port};
 use super::tc_hooks::Command;
 use crate::packet::L4;
-use crate::verdict::{BlockedConnections, Cached, Caller, RefusedConnections};
+use crate::verdict::{BlockedConnections, BlockedKey, Cached, RefusedConnections};
 
-type Blocked = HashMap<MapData, [u8; CallKey::BYTES], [u8; layout::Blocked::BYTES]>;
+type Blocked = HashMap<MapData, [u8; CacheKey::BYTES], [u8; layout::Blocked::BYTES]>;
 
 /// The map of those that are blocked. Clones are the same.
 #[derive(Clone)]
-pub struct KernelCache(Arc<Mutex<Told>>);
+pub struct KernelCache(Arc<Mutex<CacheState>>);
 
-/// What the kernel was told.
-struct Told {
+/// What the kernel's cache holds, as far as this process has written it.
+struct CacheState {
     map: Blocked,
-    /// Those in it that others announce, so that whoever hears one announced finds those to that
-    /// server.
-    announced: BTreeSet<Caller>,
-    /// Those that an earlier run has told of, and no queue of this one.
-    left: BTreeSet<Caller>,
+    /// Those in it that others announce, so that an announcement finds those to that server.
+    announced: BTreeSet<BlockedKey>,
+    /// Those that an earlier run has blocked, and no queue of this one.
+    left: BTreeSet<BlockedKey>,
     /// Until when somebody is refused, since boot.
     latest: Duration,
-    /// Who is told that somebody is.
-    keeper: Option<Sender<Command>>,
+    /// Where the first block is notified.
+    hooks: Option<Sender<Command>>,
 }
 
 impl fmt::Debug for KernelCache {
@@ -43,83 +42,83 @@ impl fmt::Debug for KernelCache {
 }
 
 impl KernelCache {
-    /// What an earlier run has told it is known, too.
+    /// What an earlier run has blocked is known, too.
     pub(super) fn new(map: Blocked) -> Self {
-        let mut told = Told {
+        let mut state = CacheState {
             map,
             announced: BTreeSet::new(),
             left: BTreeSet::new(),
             latest: Duration::ZERO,
-            keeper: None,
+            hooks: None,
         };
-        let times = told.map.iter().flatten();
+        let times = state.map.iter().flatten();
         let latest = times.map(|(_, value)| blocked(&value).until).max();
-        told.latest = Duration::from_nanos(latest.unwrap_or(0));
-        let known = told.known(Duration::ZERO);
-        told.left = known.iter().map(|blocked| blocked.call).collect();
+        state.latest = Duration::from_nanos(latest.unwrap_or(0));
+        let known = state.known(Duration::ZERO);
+        state.left = known.iter().map(|blocked| blocked.key).collect();
         let announced = known.iter().filter(|blocked| blocked.announced);
-        told.announced = announced.map(|blocked| blocked.call).collect();
-        Self(Arc::new(Mutex::new(told)))
+        state.announced = announced.map(|blocked| blocked.key).collect();
+        Self(Arc::new(Mutex::new(state)))
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
-        // What a panic elsewhere leaves untold is refused in user space.
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
+        // What a panic elsewhere leaves unreported is refused in user space.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nobody is refused any more, also of those whom an earlier run has told it.
+    /// No connection is refused any more, also none that an earlier run has blocked.
     pub fn clear(&self) {
-        let mut told = self.told();
-        let known: Vec<[u8; CallKey::BYTES]> = told.map.keys().flatten().collect();
-        for call in known {
+        let mut state = self.lock();
+        let known: Vec<[u8; CacheKey::BYTES]> = state.map.keys().flatten().collect();
+        for key in known {
             // What is gone meanwhile need not go.
-            told.map.remove(&call).ok();
+            state.map.remove(&key).ok();
         }
-        told.announced.clear();
-        told.left.clear();
-        told.latest = Duration::ZERO;
+        state.announced.clear();
+        state.left.clear();
+        state.latest = Duration::ZERO;
     }
 
     /// Whether anybody is refused.
     pub(super) fn refuses(&self) -> bool {
-        let told = self.told();
-        told.latest > since_boot() && told.map.keys().next().is_some()
+        let state = self.lock();
+        state.latest > since_boot() && state.map.keys().next().is_some()
     }
 
-    /// From now on this keeper is told when somebody is refused, and nobody was.
-    pub(super) fn tell_keeper(&self, keeper: Sender<Command>) {
-        self.told().keeper = Some(keeper);
+    /// From now on this hook manager is notified when the first client is blocked.
+    pub(super) fn set_hook_manager(&self, hooks: Sender<Command>) {
+        self.lock().hooks = Some(hooks);
     }
 
-    /// Who is refused, also those whom an earlier run has told it; `now` is the time since the Unix
-    /// epoch. Of those whose time is over what was refused and not told is still to be
-    /// [told](Self::tell).
+    /// What is refused, also since an earlier run; `now` is the time since the Unix epoch. Of
+    /// those whose time is over the refusals that were not reported are still to be
+    /// [taken](Self::apply).
     pub fn known(&self, now: Duration) -> Vec<BlockedConnections> {
-        self.told().known(now)
+        self.lock().known(now)
     }
 
     /// Tells the kernel; `now` is the time since the Unix epoch. Answers what it had refused and
     /// not told of those that are gone. What the kernel does not take is refused in user space.
-    pub fn tell(&self, now: Duration, cached: &Cached) -> Vec<RefusedConnections> {
+    pub fn apply(&self, now: Duration, cached: &Cached) -> Vec<RefusedConnections> {
         match cached {
             Cached::Until(blocked) => {
-                self.told().put(now, blocked);
+                self.lock().put(now, blocked);
                 Vec::new()
             }
-            Cached::Gone(call) => self.told().remove(now, *call).into_iter().collect(),
-            Cached::Left(call) => {
-                let mut told = self.told();
-                let gone = told.left.contains(call);
-                let gone = gone.then(|| told.remove(now, *call));
+            Cached::Gone(key) => self.lock().remove(now, *key).into_iter().collect(),
+            Cached::Left(key) => {
+                let mut state = self.lock();
+                let gone = state.left.contains(key);
+                let gone = gone.then(|| state.remove(now, *key));
                 gone.flatten().into_iter().collect()
             }
             Cached::Announced(l4, server) => {
-                let there = self.told().announced_at(*l4, *server);
-                // Others may tell in between: there can be thousands of them.
-                let gone = there.into_iter().map(|call| {
-                    let mut told = self.told();
-                    let still = told.announced.contains(&call);
-                    still.then(|| told.remove(now, call))
+                let there = self.lock().announced_at(*l4, *server);
+                // Other queues may write in between: there can be thousands of them.
+                let gone = there.into_iter().map(|key| {
+                    let mut state = self.lock();
+                    let still = state.announced.contains(&key);
+                    still.then(|| state.remove(now, key))
                 });
                 gone.flatten().flatten().collect()
             }
@@ -127,12 +126,12 @@ impl KernelCache {
     }
 }
 
-impl Told {
+impl CacheState {
     fn known(&self, now: Duration) -> Vec<BlockedConnections> {
         let known = self.map.iter().flatten().filter_map(|(key, value)| {
             let value = blocked(&value);
             Some(BlockedConnections {
-                call: call(&CallKey::read(&mut key.as_slice())?)?,
+                key: unpacked(&CacheKey::read(&mut key.as_slice())?)?,
                 until: at(now, value.until),
                 announced: value.announced != 0,
             })
@@ -141,59 +140,59 @@ impl Told {
     }
 
     /// Calls to this server that others announce.
-    fn announced_at(&self, l4: L4, server: SocketAddr) -> Vec<Caller> {
-        let first = Caller {
+    fn announced_at(&self, l4: L4, server: SocketAddr) -> Vec<BlockedKey> {
+        let first = BlockedKey {
             server,
             l4,
             client: Ipv4Addr::UNSPECIFIED.into(),
         };
         let from = self.announced.range(first..).copied();
-        from.take_while(|call| (call.server, call.l4) == (server, l4))
+        from.take_while(|key| (key.server, key.l4) == (server, l4))
             .collect()
     }
 
     fn put(&mut self, now: Duration, blocked: &BlockedConnections) {
-        let key = key(&blocked.call).bytes();
+        let packed = packed(&blocked.key).bytes();
         // Refusals that were counted stay counted.
-        let known = self.map.get(&key, 0);
+        let known = self.map.get(&packed, 0);
         let mut value = self::blocked(&known.unwrap_or([0; layout::Blocked::BYTES]));
         let boot = since_boot();
         let until = boot.saturating_add(blocked.until.saturating_sub(now));
-        // Whoever was let go left the time behind.
-        let nobody = self.latest <= boot || self.map.keys().next().is_none();
+        // Entries that were removed leave the time behind.
+        let is_first = self.latest <= boot || self.map.keys().next().is_none();
         self.latest = self.latest.max(until);
         value.until = nanoseconds(until);
         value.announced = blocked.announced.into();
-        self.left.remove(&blocked.call);
+        self.left.remove(&blocked.key);
         if blocked.announced {
-            self.announced.insert(blocked.call);
+            self.announced.insert(blocked.key);
         } else {
-            self.announced.remove(&blocked.call);
+            self.announced.remove(&blocked.key);
         }
-        self.map.insert(key, value.bytes(), 0).ok();
-        if let Some(keeper) = self.keeper.as_ref().filter(|_| nobody) {
+        self.map.insert(packed, value.bytes(), 0).ok();
+        if let Some(hooks) = self.hooks.as_ref().filter(|_| is_first) {
             // One that has gone has nothing to keep.
-            keeper.send(Command::Blocked).ok();
+            hooks.send(Command::Blocked).ok();
         }
     }
 
-    /// What was refused and not told.
-    fn remove(&mut self, now: Duration, call: Caller) -> Option<RefusedConnections> {
-        self.announced.remove(&call);
-        self.left.remove(&call);
-        let key = key(&call).bytes();
-        let value = blocked(&self.map.get(&key, 0).ok()?);
-        self.map.remove(&key).ok();
-        (value.untold > 0).then(|| RefusedConnections {
-            call,
+    /// Refusals that were not reported.
+    fn remove(&mut self, now: Duration, key: BlockedKey) -> Option<RefusedConnections> {
+        self.announced.remove(&key);
+        self.left.remove(&key);
+        let packed = packed(&key).bytes();
+        let value = blocked(&self.map.get(&packed, 0).ok()?);
+        self.map.remove(&packed).ok();
+        (value.unreported > 0).then(|| RefusedConnections {
+            key,
             client_port: value.client_port.number(),
             at: at(now, value.latest),
-            attempts: value.untold,
+            attempts: value.unreported,
         })
     }
 }
 
-/// What the kernel tells of calls that it refused.
+/// What the kernel reports of new connections that it refused.
 pub struct Refusals(RingBuf<MapData>);
 
 impl fmt::Debug for Refusals {
@@ -210,21 +209,21 @@ impl Refusals {
     /// The next ones; `now` is the time since the Unix epoch.
     pub fn poll(&mut self, now: Duration) -> Option<RefusedConnections> {
         loop {
-            let told = self.0.next()?;
-            if let Some(refused) = refusals(&told, now) {
+            let record = self.0.next()?;
+            if let Some(refused) = refusals(&record, now) {
                 return Some(refused);
             }
         }
     }
 }
 
-fn refusals(mut told: &[u8], now: Duration) -> Option<RefusedConnections> {
-    let told = layout::Refusals::read(&mut told)?;
+fn refusals(mut record: &[u8], now: Duration) -> Option<RefusedConnections> {
+    let record = layout::Refusals::read(&mut record)?;
     Some(RefusedConnections {
-        call: call(&told.call)?,
-        client_port: told.client_port.number(),
-        attempts: told.attempts,
-        at: at(now, told.latest),
+        key: unpacked(&record.key)?,
+        client_port: record.client_port.number(),
+        attempts: record.attempts,
+        at: at(now, record.latest),
     })
 }
 
@@ -234,12 +233,12 @@ fn blocked(value: &[u8; layout::Blocked::BYTES]) -> layout::Blocked {
     read.unwrap_or_default()
 }
 
-fn key(call: &Caller) -> CallKey {
-    CallKey {
-        client: Address::of(call.client),
-        server: Address::of(call.server.ip()),
-        port: Port::new(call.server.port()),
-        l4: match call.l4 {
+fn packed(key: &BlockedKey) -> CacheKey {
+    CacheKey {
+        client: Address::of(key.client),
+        server: Address::of(key.server.ip()),
+        port: Port::new(key.server.port()),
+        l4: match key.l4 {
             L4::Tcp => 6,
             L4::Udp => 17,
         },
@@ -248,13 +247,13 @@ fn key(call: &Caller) -> CallKey {
 }
 
 /// What such a key is of.
-fn call(key: &CallKey) -> Option<Caller> {
+fn unpacked(key: &CacheKey) -> Option<BlockedKey> {
     let l4 = match key.l4 {
         6 => L4::Tcp,
         17 => L4::Udp,
         _ => return None,
     };
-    Some(Caller {
+    Some(BlockedKey {
         l4,
         client: key.client.ip(),
         server: SocketAddr::new(key.server.ip(), key.port.number()),
@@ -286,34 +285,34 @@ mod tests {
     use std::time::Duration;
 
     use super::super::layout::{self, Form as _, Port};
-    use super::{Caller, L4, key, since_boot};
+    use super::{BlockedKey, L4, packed, since_boot};
 
     #[test]
-    fn what_the_kernel_tells_is_what_it_was_told() {
+    fn records_are_read_as_they_were_written() {
         for (client, server) in [
             ("10.66.0.2", "198.51.100.9:6881"),
             ("2001:db8::2", "[2001:db8::9]:6881"),
         ] {
-            let call = Caller {
+            let key = BlockedKey {
                 l4: L4::Tcp,
                 client: client.parse().unwrap(),
                 server: server.parse().unwrap(),
             };
             let latest = u64::try_from(since_boot().as_nanos()).unwrap();
-            let mut told = Vec::new();
+            let mut record = Vec::new();
             let refusals = layout::Refusals {
-                call: key(&call),
+                key: packed(&key),
                 client_port: Port::new(40_000),
                 zero: [0; 2],
                 attempts: 7,
                 latest,
             };
-            refusals.write(&mut told);
+            refusals.write(&mut record);
             let now = Duration::from_secs(1_700_000_000);
-            let refused = super::refusals(&told, now).unwrap();
+            let refused = super::refusals(&record, now).unwrap();
             assert_eq!(
-                (refused.call, refused.client_port, refused.attempts),
-                (call, 40_000, 7)
+                (refused.key, refused.client_port, refused.attempts),
+                (key, 40_000, 7)
             );
             assert!(
                 now - refused.at < Duration::from_secs(5),
@@ -321,7 +320,7 @@ mod tests {
                 refused.at
             );
             for cut in [40, 20, 0] {
-                assert_eq!(super::refusals(&told[..cut], now), None);
+                assert_eq!(super::refusals(&record[..cut], now), None);
             }
         }
     }

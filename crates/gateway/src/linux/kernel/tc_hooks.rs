@@ -1,8 +1,8 @@
-//! Takes the connection cache's places behind interfaces' drivers while somebody is blocked, and
-//! leaves them when nobody is: a program that nobody needs would cost each packet a call.
+//! Attaches the connection cache behind interfaces' drivers while a client is blocked, and
+//! detaches it when none is: a program without use would cost each packet its run.
 //!
-//! A thread of its own, because the kernel may let whoever changes what is at interfaces wait for
-//! others who do.
+//! A thread of its own, because the kernel may let a process that changes hooks wait for others
+//! who do.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,10 +16,10 @@ use crate::limits::PLACES_LOOK;
 use crate::linux::border::number;
 use crate::linux::priority::reset_priority;
 
-/// What the keeper is told.
+/// What the hook manager is notified of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    /// Somebody is blocked, and nobody was.
+    /// The first client is blocked.
     Blocked,
     /// Places stay as they are from now on.
     Stop,
@@ -45,7 +45,7 @@ impl TcHookManager {
     /// The kernel refuses a place, or the system gives no thread.
     pub(super) fn start(mut places: Places) -> Result<Self, KernelError> {
         let (commands, heard) = channel();
-        places.cache.tell_keeper(commands.clone());
+        places.cache.set_hook_manager(commands.clone());
         places.take()?;
         places.tend();
         let thread = std::thread::Builder::new()
@@ -97,7 +97,7 @@ impl Places {
             let word = if self.taken.is_empty() && !self.cache.refuses() {
                 heard.recv().map_err(|_| RecvTimeoutError::Disconnected)
             } else {
-                // An interface may go and come again, and whoever is blocked is so for a time only.
+                // An interface may go and come again, and a client is blocked for a time only.
                 heard.recv_timeout(PLACES_LOOK)
             };
             match word {

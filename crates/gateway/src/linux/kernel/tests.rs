@@ -12,7 +12,7 @@ use aya::{Ebpf, EbpfLoader};
 
 use super::backlog::FlowBacklog;
 use super::judge::Judge;
-use super::layout::{Called, Ends, Flow, Form as _};
+use super::layout::{Ends, Flow, Form as _, PendingSyn};
 use super::{BPFFS, OBJECT, Totals, mount};
 use crate::classify::SignatureSet;
 use crate::limits;
@@ -508,7 +508,7 @@ fn a_silence_ends_a_flow_of_datagrams_in_the_program_too() {
 }
 
 #[test]
-fn a_flood_of_calls_and_datagrams_costs_nobody_else_their_beginnings() {
+fn a_flood_of_new_flows_evicts_no_other_beginnings() {
     let Some(loaded) = asking("flood", "\"gnutella\"") else {
         return;
     };
@@ -535,7 +535,7 @@ fn a_flood_of_calls_and_datagrams_costs_nobody_else_their_beginnings() {
             assert_eq!(loaded.run("triage", &packet), fate);
         }
     }
-    // Whoever had been forgotten would be asked about.
+    // A flow that had been forgotten would be asked about.
     assert_eq!(loaded.run("triage", &says(0, 6, 0x18, 10, b"\x99")), 1);
 }
 
@@ -566,7 +566,7 @@ fn connections_that_gave_way_are_asked_about_and_the_latest_are_not() {
 
 /// A gateway that is busy for long: what comes later comes without its beginning, and is counted.
 #[test]
-fn beginnings_that_nobody_reads_are_counted_as_lost_and_their_flows_asked_about() {
+fn unread_beginnings_count_as_lost_and_their_flows_are_asked() {
     let Some(mut loaded) = asking("unread", "\"gnutella\"") else {
         return;
     };
@@ -635,12 +635,12 @@ impl Loaded {
                 flows.remove(&key).unwrap();
             }
         }
-        let map = self.ebpf.map_mut("calls").unwrap();
-        let mut calls: aya::maps::HashMap<_, [u8; Ends::BYTES], [u8; Called::BYTES]> =
+        let map = self.ebpf.map_mut("pending_syns").unwrap();
+        let mut syns: aya::maps::HashMap<_, [u8; Ends::BYTES], [u8; PendingSyn::BYTES]> =
             map.try_into().unwrap();
-        let keys: Vec<[u8; Ends::BYTES]> = calls.keys().flatten().collect();
+        let keys: Vec<[u8; Ends::BYTES]> = syns.keys().flatten().collect();
         for key in keys {
-            calls.remove(&key).unwrap();
+            syns.remove(&key).unwrap();
         }
     }
 }

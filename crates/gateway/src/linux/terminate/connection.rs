@@ -29,7 +29,7 @@ enum Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Goes,
-    /// Both ends have said all, and have it.
+    /// Both ends have sent all, and received it.
     Over,
     /// Both ends are to be reset.
     Broken,
@@ -51,13 +51,13 @@ pub(super) struct Connection {
     read: bool,
     /// Of each direction more came at once than a reading takes.
     bulk: [bool; 2],
-    /// An end has gone, and has been told to be.
+    /// An end has gone, and epoll has reported it.
     hung: [bool; 2],
-    /// What each direction's bytes that nobody is asked about go through, once there are any.
+    /// What each direction's bytes that are not inspected go through, once there are any.
     pipes: [Option<Pipe>; 2],
-    /// Of each direction something has left of which the gateway was not told.
+    /// Of each direction something has left that was not reported to the gateway.
     left: [bool; 2],
-    /// When the server has to have answered; `None`: it has.
+    /// Until when the server has to accept; `None`: it has.
     calling: Option<Duration>,
     asked: Asked,
     /// When something last came or left.
@@ -91,8 +91,8 @@ pub(super) fn buffer() -> Box<Buffer> {
 }
 
 impl Connection {
-    /// Takes an accepted connection and calls the server in the client's name. `None`: the policy
-    /// refuses, or nobody can call.
+    /// Takes an accepted connection and connects to the server in the client's name. `None`: the
+    /// policy refuses, or no socket can connect.
     pub(super) fn begin(
         now: Duration,
         accepted: Accepted,
@@ -155,7 +155,7 @@ impl Connection {
         }
     }
 
-    /// What is waited for at this end; nothing, once it was told.
+    /// What is waited for at this end; nothing, once it was reported.
     pub(super) fn armed(&mut self, end: Direction) -> &mut Option<(bool, bool)> {
         let [client, server] = &mut self.armed;
         match end {
@@ -194,14 +194,14 @@ impl Connection {
         if let Some(hung) = self.hung.get_mut(place(end)) {
             *hung = true;
         }
-        // Who has called is told why by the server's half itself.
+        // While connecting, the server's half itself resets the client.
         let called = self.calling.is_some() && end == Direction::FromServer;
         if !called && !matches!(self.socket(end).take_error(), Ok(None)) {
             self.end_by(now, end, asks);
         }
     }
 
-    /// It was told that this end has gone, which would be told again and again.
+    /// It was reported that this end has gone, which would be reported again and again.
     pub(super) fn is_hung(&self, end: Direction) -> bool {
         self.hung.get(place(end)).copied().unwrap_or(false)
     }
@@ -240,7 +240,7 @@ impl Connection {
         }
     }
 
-    /// Whether the server has taken the call.
+    /// Whether the server has accepted the connection.
     fn answered(&mut self, now: Duration, asks: &mut Asks<'_>) -> bool {
         let late = self.calling.is_some_and(|until| now >= until);
         let refused = !matches!(self.to_server.take_error(), Ok(None));
@@ -376,7 +376,7 @@ impl Connection {
         }
         let (sequence, number) = self.way(direction).begin();
         let (mut fate, mut settled) = (PieceVerdict::Passes, None);
-        // Ends are always told: the flow is over then.
+        // Ends are always reported: the flow is over then.
         if self.is_asked(direction) || count == 0 {
             let flags = Flags {
                 fin: count == 0,
@@ -423,7 +423,7 @@ impl Connection {
         }
         let free = !self.is_asked(direction);
         self.follow(verdict.offload());
-        // The end of what nobody is asked about goes on whatever is said of it.
+        // The end of what is not inspected goes on whatever the verdict is.
         if verdict.accepts() || free {
             (PieceVerdict::Passes, None)
         } else {
@@ -515,7 +515,7 @@ impl Connection {
         self.follow(settled.filter(|_| fate == PieceVerdict::Passes));
     }
 
-    /// Writes what may leave, and tells the gateway that the other end has it.
+    /// Writes what may leave, and reports to the gateway that the other end has it.
     fn write(&mut self, now: Duration, direction: Direction, asks: &mut Asks<'_>) {
         let mut wrote = false;
         loop {
@@ -561,7 +561,7 @@ impl Connection {
 
     /// Writes as much as the other end takes at once.
     fn send(&self, direction: Direction, bytes: &[u8]) -> usize {
-        // What went wrong is told with the next writing.
+        // What went wrong is reported with the next writing.
         let mut other = self.socket(direction.other());
         other.write(bytes).unwrap_or_default()
     }
@@ -578,7 +578,7 @@ impl Connection {
         }
         let sequence = self.way(back).begin().0;
         let segment = self.segment(back, sequence, Flags::default());
-        // It says nothing but that: nobody waits for it.
+        // An acknowledgement alone: no piece waits for it.
         let verdict = asks.offer(now, u64::MAX, self.read, &segment, 0);
         self.follow(verdict.and_then(|verdict| verdict.offload()));
     }

@@ -1,6 +1,6 @@
 //! Connections that end at the gateway: to ports that the policy names (`terminate`) the gateway
-//! answers in the server's name, calls the server in the client's, and carries what both say with
-//! the kernel's own TCP on either side.
+//! accepts in the server's name, connects to the server in the client's, and relays their data
+//! with the kernel's own TCP on either side.
 //!
 //! It is a second way for packets to the same [`Gateway`], not a second gateway: what is read is
 //! put to it as the segments that it would have seen (`segment.rs`), and what it says of them holds
@@ -8,7 +8,7 @@
 //! announces flows there. What waits for a scan stops the sender by TCP's own window, nothing is
 //! lost or repeated meanwhile, and what is decided is copied without asking.
 //!
-//! [`redirect`] makes the kernel bring such connections here. Where nobody listens, as after the
+//! [`redirect`] makes the kernel bring such connections here. Without a listener, as after the
 //! gateway was killed, they take the way of all others.
 
 mod connection;
@@ -92,9 +92,9 @@ pub struct Terminator {
     next: u64,
     /// Connections that have something to do.
     stirred: BTreeSet<u64>,
-    /// Those that ended in this turn: what the gateway still says of them is for nobody else.
+    /// Those that ended in this turn: verdicts on them concern no other connection.
     gone: Vec<(SocketAddr, SocketAddr)>,
-    /// Nobody is let in before.
+    /// No connection is accepted before.
     rests: Option<Duration>,
     /// Connections that there are files for.
     places: usize,
@@ -158,7 +158,7 @@ impl Terminator {
         }
     }
 
-    /// There is no place: nobody listens, so that new connections take the way of packets.
+    /// There is no slot: without a listener new connections take the way of packets.
     fn shut(&mut self, now: Duration) {
         self.listeners.clear();
         self.totals.full = self.totals.full.saturating_add(1);
@@ -328,7 +328,7 @@ impl Terminator {
                 match self.listeners.get(place).map(Socket::accept) {
                     Some(Ok((socket, client))) => self.take(now, socket, &client, gateway),
                     Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    // Whoever called has gone.
+                    // The client has gone.
                     Some(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     // There are no files left, say: it is no use to look again at once.
                     Some(Err(_)) | None => {
@@ -341,7 +341,7 @@ impl Terminator {
         self.listen_on();
     }
 
-    /// Listens again, once all that called were let in.
+    /// Listens again, once all new connections were accepted.
     fn listen_on(&self) {
         for listener in &self.listeners {
             let data = epoll::EventData::new_u64(LISTENER);
@@ -362,12 +362,12 @@ impl Terminator {
         let (Some(client), Some(server)) = (client.as_socket(), server) else {
             return;
         };
-        // Somebody called the door itself: there is nothing behind it.
+        // A connection to the listener's own address: there is nothing behind it.
         if server.ip().is_loopback() {
             return;
         }
         if let Some(&old) = self.ends.get(&(client, server)) {
-            // Whoever calls from the same port again has nothing of the old connection any more.
+            // A client that connects from the same port again has lost the old connection.
             if let Some(connection) = self.connections.get_mut(&old) {
                 let mut asks = Asks {
                     gateway: &mut *gateway,

@@ -1,5 +1,4 @@
-//! The way of bytes that nobody is asked about: from socket to socket within the kernel
-//! (splice(2)).
+//! The way of bytes that are not inspected: from socket to socket within the kernel (splice(2)).
 
 use std::io;
 use std::os::fd::OwnedFd;

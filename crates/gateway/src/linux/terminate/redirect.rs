@@ -1,8 +1,8 @@
 //! What brings connections to the gateway's own sockets: a table of nftables, and routes to this
 //! machine for what it marks.
 //!
-//! nftables, and not iptables as for the rest: where nobody listens its `tproxy` lets the packet go
-//! on, so that a gateway that was killed takes nobody's connections with it; the target of iptables
+//! nftables, and not iptables as for the rest: without a listener its `tproxy` lets the packet go
+//! on, so that a gateway that was killed takes no connections with it; the target of iptables
 //! drops them.
 //!
 //! A terminated connection is two for the kernel's connection tracking, with the same addresses and
@@ -133,8 +133,8 @@ impl Redirect<'_> {
     }
 }
 
-/// The redirection as the system lists it, whoever put it in: equal as long as nobody changes it;
-/// empty where there is none.
+/// The redirection as the system lists it, also that of an earlier run: equal as long as it is not
+/// changed; empty where there is none.
 #[must_use]
 pub fn standing() -> String {
     // Where a tool refuses, or is not there, what it would list is not there either: the table, or
@@ -173,7 +173,7 @@ fn set(ports: &[RangeInclusive<u16>]) -> String {
     format!("{{ {} }}", spans.collect::<Vec<_>>().join(", "))
 }
 
-/// Takes it out, whoever put it in. Nothing is left.
+/// Takes it out, also that of an earlier run. Nothing is left.
 ///
 /// # Errors
 /// nft refuses to take out what is there.

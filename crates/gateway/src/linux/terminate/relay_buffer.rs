@@ -70,7 +70,7 @@ pub(super) struct RelayBuffer {
     /// The number behind the last byte that has left.
     delivered: u32,
     pieces: VecDeque<Piece>,
-    /// Bytes that nobody is asked about stand in a pipe, before all pieces.
+    /// Bytes in a pipe that are not inspected, before all pieces.
     piped: usize,
     /// The pipe takes no more until something has left it.
     choked: bool,
@@ -182,8 +182,8 @@ impl RelayBuffer {
         self.ended |= last;
     }
 
-    /// The gateway lets a piece go, or does not. Answers what follows for the connection when it
-    /// leaves; nothing is known of pieces that nobody waits for.
+    /// The gateway lets a piece go, or does not. Returns what follows for the connection when it
+    /// leaves; nothing is known of pieces that do not wait.
     pub(super) fn release(
         &mut self,
         now: Duration,

@@ -33,8 +33,8 @@ pub(super) struct Segment {
 
 impl Segment {
     /// Writes the headers right before the bytes, which stand at [`HEADERS`]; gives where the
-    /// packet begins. Nobody verifies its checksums, which are not there. `None`: the two ends
-    /// are not of one version of IP, or there are more than [`TERMINATED_READ`] bytes.
+    /// packet begins. Its checksums stay 0 and are not verified. `None`: the two ends are not of
+    /// one version of IP, or there are more than [`TERMINATED_READ`] bytes.
     pub(super) fn write(&self, buffer: &mut [u8], bytes: usize) -> Option<usize> {
         if bytes > TERMINATED_READ {
             return None;

@@ -80,5 +80,5 @@ pub(super) fn call(client: SocketAddr, server: SocketAddr) -> io::Result<Socket>
     Err(refused.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into()))
 }
 
-/// `EINPROGRESS`: the call is under way.
+/// `EINPROGRESS`: the connection is being opened.
 const IN_PROGRESS: i32 = rustix::io::Errno::INPROGRESS.raw_os_error();

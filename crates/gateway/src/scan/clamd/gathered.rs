@@ -55,7 +55,7 @@ impl Gathered {
         }
     }
 
-    /// Seals it, so that nobody changes it while it is looked at, and hands it over.
+    /// Seals it, so that it does not change while it is scanned, and hands it over.
     pub(super) fn hand_over(self, stream: &mut UnixStream) -> io::Result<()> {
         let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         fcntl_add_seals(&self.file, seals)?;

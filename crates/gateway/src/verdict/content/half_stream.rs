@@ -84,7 +84,7 @@ impl HalfStream {
         });
     }
 
-    /// Whether a packet behind a gap waits; [`end_waits`](Self::end_waits) says for how long.
+    /// Whether a packet behind a gap waits; [`end_waits`](Self::end_waits) ends that.
     pub(super) fn waits_behind_gap(&mut self, packet: QueuedPacket<'_>) -> bool {
         let waits = !self.stream.bounds().fast_pass;
         if waits {
@@ -122,7 +122,7 @@ impl HalfStream {
             .collect()
     }
 
-    /// A file is under way that is scanned, and nobody says how long it is; or its beginning waits.
+    /// A file of unknown length is under way and scanned; or its beginning waits.
     fn is_endless(&self) -> bool {
         self.transfer.as_ref().is_some_and(|file| {
             file.is_scanned() && (file.head.size.is_none() || file.waits_first())

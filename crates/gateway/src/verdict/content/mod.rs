@@ -8,7 +8,7 @@
 //! **How a scan holds.** Packets go on while a window of a file fills. The packet that completes a
 //! window waits until the window was found clean, and all that follow it in its direction wait
 //! behind it; so the last packet of a file is never at its receiver before all of the file was
-//! found clean. Where nobody says how long a file is, each packet might be the last: it waits for
+//! found clean. Where a file's length is not known, each packet might be the last: it waits for
 //! the next one, for the end, or for a pause, upon which what there is of the window is scanned.
 
 mod codings;
@@ -52,7 +52,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Takes in what the stream says of the packet's bytes; answers where they are in the stream.
+    /// Takes in the stream's decision on the packet's bytes; returns where they are in the stream.
     fn decided(&mut self, decision: Decision, output: &mut Output<u64>) -> Place {
         match decision {
             Decision::Pass => Place::Old,
@@ -77,7 +77,7 @@ impl Answer {
 /// Who reads the bytes.
 #[derive(Debug)]
 enum Reader {
-    /// Nobody yet; they are kept in the order of their arrival.
+    /// None yet; the bytes are kept in the order of their arrival.
     Waiting(Vec<(Direction, Vec<u8>)>, usize),
     Reading(Box<dyn Decoder>),
 }
@@ -95,9 +95,9 @@ pub(super) struct Content {
     unseen: Option<u64>,
     /// Some of what passed unasked is not known: reading begins behind all of it.
     skipped: bool,
-    /// Who carries packets is told that all of them come here.
+    /// The queue's side knows that all of its packets come here.
     watched: bool,
-    /// It was said that it waits for its time.
+    /// It was reported that it waits for its time.
     timed: bool,
     /// Its packets go on in this class; all of them come here, because marks have no room for
     /// more.
@@ -135,7 +135,7 @@ impl Content {
         }
     }
 
-    /// Says whether packets wait for their scan from now on; answers those that wait no more.
+    /// Sets whether packets wait for their scan from now on; returns those that wait no more.
     pub(super) fn set_holds(&mut self, holds: bool) -> Vec<u64> {
         self.holds = holds;
         if holds { Vec::new() } else { self.take_held() }
@@ -194,7 +194,7 @@ impl Content {
         self.uncoded.then(|| codings::blanked(payload)).flatten()
     }
 
-    /// What a segment says of the other direction's bytes.
+    /// What a segment acknowledges of the other direction's bytes.
     fn take_acknowledgement(&mut self, direction: Direction, tcp: &Tcp) -> Option<Stop> {
         if !tcp.ack {
             return None;
@@ -333,16 +333,16 @@ impl Content {
         true
     }
 
-    /// What is read has to come here, whole and with its acknowledgements; said once.
+    /// What is read has to come here, whole and with its acknowledgements; returned once.
     fn watch(&mut self) -> Option<Offload> {
         let new = matches!(self.reader, Reader::Reading(_)) && !self.watched;
         self.watched |= new;
         new.then(|| self.class.map_or(Offload::Watched, Offload::WatchedIn))
     }
 
-    /// Lets the rest of a file go by unseen, if nobody need look at it: it is neither scanned nor
-    /// written down, its end is known, and nothing can follow it that the client does not ask
-    /// for first.
+    /// Lets the rest of a file go by unseen, if it need not be read: it is neither scanned nor
+    /// written down, its end is known, and nothing can follow it that the client does not ask for
+    /// first.
     fn look_away(&mut self, direction: Direction) -> Option<Offload> {
         let Reader::Reading(decoder) = &self.reader else {
             return None;
@@ -390,7 +390,7 @@ impl Content {
         })
     }
 
-    /// The client says something while the server's bytes go by unseen: they are read again from
+    /// The client sends something while the server's bytes go by unseen: they are read again from
     /// the file's end on.
     fn look_again(&mut self, acknowledged: u32, context: &mut ContentContext<'_>) -> Option<Stop> {
         let bytes = self.unseen.take()?;
@@ -398,8 +398,8 @@ impl Content {
         if !self.half(direction).stream.pass_over(bytes, acknowledged) {
             return Some(Stop::Lost("a request before the end of a large file"));
         }
-        self.decode(direction, context, |decoder, tell| {
-            decoder.handle_unseen(direction, bytes, tell);
+        self.decode(direction, context, |decoder, emit| {
+            decoder.handle_unseen(direction, bytes, emit);
         })
     }
 
@@ -468,7 +468,7 @@ impl Content {
         half.held.front().map(|held| held.broken)
     }
 
-    /// A window was found clean; answers files that are whole with it.
+    /// A window was found clean; returns files that are whole with it.
     pub(super) fn handle_clean(&mut self, direction: Direction, number: u32) -> Vec<FilePart> {
         let half = self.half(direction);
         half.clean = half.clean.max(number.min(half.issued));
@@ -492,7 +492,7 @@ impl Content {
             .min()
     }
 
-    /// Whether it has come to wait for its time; said once until [`end_wait`](Self::end_wait).
+    /// Whether it has come to wait for its time; returned once until [`end_wait`](Self::end_wait).
     pub(super) fn begins_to_wait(&mut self) -> bool {
         let begins = !self.timed && self.poll_timeout().is_some();
         self.timed |= begins;
@@ -549,13 +549,13 @@ impl Content {
                 pieces.push((direction, bytes.to_vec()));
                 None
             }
-            Reader::Reading(_) => self.decode(direction, context, |decoder, tell| {
-                decoder.handle_data(direction, bytes, tell);
+            Reader::Reading(_) => self.decode(direction, context, |decoder, emit| {
+                decoder.handle_data(direction, bytes, emit);
             }),
         }
     }
 
-    /// Lets the decoder work, if there is one, and does with what it tells what the policy says.
+    /// Lets the decoder work, if there is one, and applies the policy to what it emits.
     fn decode(
         &mut self,
         direction: Direction,
@@ -580,8 +580,8 @@ impl Content {
         if matches!(self.reader, Reader::Waiting(..)) {
             return None;
         }
-        let stop = self.decode(direction, context, |decoder, tell| {
-            decoder.handle_end(direction, tell);
+        let stop = self.decode(direction, context, |decoder, emit| {
+            decoder.handle_end(direction, emit);
         });
         // What ends without its end is cut off; what came of it is scanned before the end goes on.
         self.half(direction).scan_rest(direction, true, context);

@@ -7,7 +7,7 @@ use crate::inspect::{FileForm, FileHead, Seen};
 use crate::policy::{Action, Failure, Item, Ruling};
 use crate::verdict::inspecting::blocking;
 
-/// What a decoder tells, on its way into the connection's state.
+/// What a decoder emits, on its way into the connection's state.
 pub(super) struct DecoderSink<'a, 'b> {
     pub(super) halves: &'a mut Both<HalfStream>,
     pub(super) direction: Direction,

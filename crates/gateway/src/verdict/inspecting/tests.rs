@@ -58,7 +58,7 @@ fn what_is_kept_of_the_unknown_has_a_bound_and_what_was_given_up_is_stopped_when
         }
     }
     assert!(most > MAX_CONTENT / 2 && most <= MAX_CONTENT, "{most}");
-    // Nobody has followed it from its beginning on: the first packet that names it decides.
+    // It was not followed from its beginning on: the first packet that names it decides.
     assert_eq!(take(&mut gateway, &first, 3, 5), [false; 2]);
     let live = gateway.flows(1);
     assert_eq!(live[0].action, Some(Action::Block));
@@ -132,8 +132,7 @@ fn connections_that_hold_all_they_may_leave_room_for_new_ones() {
     assert!(ask(2_000, false));
 }
 
-/// A file of which nobody says how long it is: what there is of it is looked at whenever it pauses,
-/// and goes on then.
+/// A file of unknown length: what there is of it is scanned whenever it pauses, and goes on then.
 #[test]
 fn each_pause_of_a_file_is_noticed_also_after_a_quiet_time() {
     let mut gateway = gateway();

@@ -115,7 +115,7 @@ fn where_a_rule_may_read_it_is_kept_read_and_blocked_for_what_it_carries() {
     });
     let expected = ["classifying, kept", "inspecting", "blocked"];
     assert_eq!(states(&mut gateway(NO_PROGRAMS), ONE, &programs), expected);
-    // Nobody reads what nobody could: of another protocol, and what is not followed.
+    // What cannot be read is not read: another protocol, and what is not followed.
     let torrent = said(TWO, |stream| stream.client(&handshake()));
     let expected = ["classifying, kept", "allowed"];
     assert_eq!(states(&mut gateway(NO_PROGRAMS), TWO, &torrent), expected);
@@ -171,7 +171,7 @@ fn what_is_named_after_all_is_decided_again() {
 }
 
 #[test]
-fn of_a_flow_that_nobody_answered_the_packet_alone_is_dropped() {
+fn an_unanswered_flow_loses_this_packet_only() {
     let mut packets = Packets::new();
     let (client, server) = (([10, 0, 0, 5], ONE).into(), ([192, 0, 2, 9], 6_881).into());
     packets.udp(

@@ -1,13 +1,13 @@
 //! What `triage` leaves to the rules behind it, whatever it says: calls like a blocked one, and
 //! what crosses no border.
 
-use super::refusals::{MINUTE, NOW, call, until};
+use super::refusals::{MINUTE, NOW, key, until};
 use super::{asking, packet_of};
 use crate::linux::kernel::Interfaces;
 use crate::linux::kernel::refused::KernelCache;
 use crate::packet::L4;
 
-/// What nobody asks about.
+/// What no signature asks about.
 const OTHERS: &[u8] = b"\x99";
 
 #[test]
@@ -24,7 +24,7 @@ fn calls_like_a_blocked_one_do_not_pass_unasked() {
     assert_eq!(loaded.run("triage", &answered), 1);
     assert_eq!(loaded.run("triage", &packet_of((7, 1), None, OTHERS)), 1);
     for (place, l4) in [(0, L4::Tcp), (6, L4::Udp), (7, L4::Udp)] {
-        let told = cache.tell(NOW, &until(call(place, l4), NOW + MINUTE));
+        let told = cache.apply(NOW, &until(key(place, l4), NOW + MINUTE));
         assert_eq!(told, [], "{place}");
     }
     assert_eq!(
@@ -36,7 +36,7 @@ fn calls_like_a_blocked_one_do_not_pass_unasked() {
         assert_eq!(loaded.run("triage", &silent), 0);
         assert_eq!(loaded.run("finished", &silent), 0);
     }
-    // What has been answered is under way, and who is called calls nobody.
+    // What has been answered is under way, and a server opens no connection.
     assert_eq!(loaded.run("triage", &answered), 1);
     assert_eq!(loaded.run("triage", &datagram(1)), 1);
 }
@@ -61,7 +61,7 @@ fn what_comes_by_no_interface_of_the_border_is_left_to_the_rules() {
         // More than are told from others.
         ([&many[..], &[18]].concat(), 1),
     ] {
-        border.tell(&interfaces);
+        border.set(&interfaces);
         loaded.forget();
         assert_eq!(loaded.run("triage", &datagram), passes, "{interfaces:?}");
     }

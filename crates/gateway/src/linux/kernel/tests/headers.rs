@@ -4,7 +4,7 @@
 use super::{asking, packet_of};
 use crate::limits::KERNEL_EXTENSIONS;
 
-/// What nobody asks about, and what everybody does.
+/// What no test asks about, and what every test does.
 const OTHERS: &[u8] = b"\x99";
 const GNUTELLA: &[u8] = b"GNUTELLA CONNECT/0.6\r\n";
 /// The protocol of their packets.
@@ -34,7 +34,7 @@ fn with_options(packet: &[u8], words: u8) -> Vec<u8> {
 }
 
 #[test]
-fn what_lies_between_addresses_and_payload_hides_nothing_and_stops_nobody() {
+fn options_and_extension_headers_hide_nothing() {
     let Some(mut loaded) = asking("headers", "\"gnutella\"") else {
         return;
     };

@@ -12,7 +12,7 @@ use super::super::{REFUSE, REFUSE_EARLY, REFUSE_NEW, load_program};
 use super::{Folder, not_tested, packet_of};
 use crate::limits::MAX_BLOCKED;
 use crate::packet::L4;
-use crate::verdict::{BlockedConnections, Cached, Caller};
+use crate::verdict::{BlockedConnections, BlockedKey, Cached};
 
 /// `TC_ACT_SHOT` and `TC_ACT_UNSPEC`, `XDP_DROP` and `XDP_PASS`, and what a rule takes for a match
 /// and for none.
@@ -98,50 +98,50 @@ fn ethernet(packet: &[u8]) -> Vec<u8> {
     [[2; 12].as_slice(), &kind].concat()
 }
 
-/// The call of the conversation with this place ([`packet_of`]).
-pub(super) fn call(place: usize, l4: L4) -> Caller {
-    let (client, server): (IpAddr, IpAddr) = match place % 2 {
+/// The key of the conversation with this number ([`packet_of`]).
+pub(super) fn key(number: usize, l4: L4) -> BlockedKey {
+    let (client, server): (IpAddr, IpAddr) = match number % 2 {
         0 => ([10, 0, 0, 1].into(), [192, 0, 2, 2].into()),
         _ => (
             "2001:db8::a00:1".parse().unwrap(),
             "2001:db8::c000:202".parse().unwrap(),
         ),
     };
-    Caller {
-        server: SocketAddr::new(server, [80, 53, 6_881][place % 3]),
+    BlockedKey {
+        server: SocketAddr::new(server, [80, 53, 6_881][number % 3]),
         l4,
         client,
     }
 }
 
-pub(super) fn until(call: Caller, until: Duration) -> Cached {
+pub(super) fn until(key: BlockedKey, until: Duration) -> Cached {
     Cached::Until(BlockedConnections {
-        call,
+        key,
         until,
         announced: false,
     })
 }
 
-/// Whoever can bring about blocked calls without end costs the older ones their place, and nobody
-/// else anything.
+/// A client that brings about blocked connections without end costs the older ones their slots,
+/// and no other connection anything.
 #[test]
 fn the_latest_is_refused_however_many_there_were() {
     let Some(border) = border("refused-many") else {
         return;
     };
-    let of_client = |n: u32| Caller {
+    let of_client = |n: u32| BlockedKey {
         client: IpAddr::V4((0x0b00_0000 + n).into()),
-        ..call(0, L4::Tcp)
+        ..key(0, L4::Tcp)
     };
     let many = u32::try_from(MAX_BLOCKED).unwrap() * 2;
     for n in 0..many {
         let blocked = until(of_client(n), NOW + MINUTE);
-        assert_eq!(border.cache.tell(NOW, &blocked), [], "{n}");
+        assert_eq!(border.cache.apply(NOW, &blocked), [], "{n}");
     }
     let syn = packet_of((0, 0), Some((7, SYN, 0)), b"");
     assert!(border.refused_by(&syn).is_empty());
-    let blocked = until(call(0, L4::Tcp), NOW + MINUTE);
-    assert_eq!(border.cache.tell(NOW, &blocked), []);
+    let blocked = until(key(0, L4::Tcp), NOW + MINUTE);
+    assert_eq!(border.cache.apply(NOW, &blocked), []);
     assert_eq!(border.refused_by(&syn), ANSWERS.map(|(name, ..)| name));
 }
 
@@ -155,10 +155,10 @@ fn calls_like_a_blocked_one_are_refused_and_nothing_else_is() {
     // IPv4, IPv6, and IPv6 with an extension header.
     for place in [0, 1, 3] {
         assert!(border.refused_by(&tcp(place, SYN)).is_empty(), "{place}");
-        let blocked = until(call(place, L4::Tcp), NOW + MINUTE);
-        assert_eq!(border.cache.tell(NOW, &blocked), []);
+        let blocked = until(key(place, L4::Tcp), NOW + MINUTE);
+        assert_eq!(border.cache.apply(NOW, &blocked), []);
         assert_eq!(border.refused_by(&tcp(place, SYN)), all, "{place}");
-        // With the flags of congestion notification it is a call as well.
+        // With the flags of congestion notification it is a key as well.
         assert_eq!(border.refused_by(&tcp(place, SYN | 0xc0)), all, "{place}");
         // What is under way, answers, and ends are none; neither is what goes the other way, or a
         // datagram.
@@ -180,7 +180,7 @@ fn calls_like_a_blocked_one_are_refused_and_nothing_else_is() {
         // A datagram by the packet filter alone, which knows that it begins something.
         border
             .cache
-            .tell(NOW, &until(call(place, L4::Udp), NOW + MINUTE));
+            .apply(NOW, &until(key(place, L4::Udp), NOW + MINUTE));
         assert_eq!(border.refused_by(&datagram), [REFUSE_NEW], "{place}");
     }
 }
@@ -192,11 +192,11 @@ fn options_of_the_internet_header_hide_no_call() {
     };
     border
         .cache
-        .tell(NOW, &until(call(0, L4::Tcp), NOW + MINUTE));
+        .apply(NOW, &until(key(0, L4::Tcp), NOW + MINUTE));
     let with_options = |flags| {
         let mut packet = packet_of((0, 0), Some((7, flags, 0)), b"");
         // One word of "no operation"; where the flags would stand without it are bits that are none
-        // of a call's.
+        // of a key's.
         packet.splice(20..20, [1; 4]);
         packet[0] = 0x46;
         packet[3] += 4;
@@ -217,7 +217,7 @@ fn neither_parts_of_packets_nor_other_networks_frames_are_refused() {
     };
     border
         .cache
-        .tell(NOW, &until(call(0, L4::Tcp), NOW + MINUTE));
+        .apply(NOW, &until(key(0, L4::Tcp), NOW + MINUTE));
     let syn = packet_of((0, 0), Some((7, SYN, 0)), b"");
     let header = ethernet(&syn);
     for name in [REFUSE, REFUSE_EARLY] {
@@ -251,32 +251,32 @@ fn refusals_are_counted_told_and_over_with_their_time() {
         return;
     };
     let syn = packet_of((0, 0), Some((7, SYN, 0)), b"");
-    let (header, known) = (ethernet(&syn), call(0, L4::Tcp));
-    border.cache.tell(NOW, &until(known, NOW + MINUTE));
+    let (header, known) = (ethernet(&syn), key(0, L4::Tcp));
+    border.cache.apply(NOW, &until(known, NOW + MINUTE));
     for _attempt in 0..5 {
         assert!(border.refuses(REFUSE, &header, &syn));
     }
-    // The first one at once, and the others when they are asked for; what is told anew for longer
+    // The first one at once, and the others when they are asked for; what is renewed for longer
     // takes none away.
     let first = border.refusals.poll(NOW).unwrap();
     assert_eq!(
-        (first.call, first.client_port, first.attempts),
+        (first.key, first.client_port, first.attempts),
         (known, 40_000, 1)
     );
     assert_eq!(border.refusals.poll(NOW), None);
-    border.cache.tell(NOW, &until(known, NOW + 2 * MINUTE));
+    border.cache.apply(NOW, &until(known, NOW + 2 * MINUTE));
     assert!(border.refuses(REFUSE, &header, &syn));
-    let rest = border.cache.tell(NOW, &Cached::Gone(known));
+    let rest = border.cache.apply(NOW, &Cached::Gone(known));
     let [rest] = rest[..] else { panic!("{rest:?}") };
     assert_eq!(
-        (rest.call, rest.client_port, rest.attempts),
+        (rest.key, rest.client_port, rest.attempts),
         (known, 40_000, 5)
     );
     assert!(!border.refuses(REFUSE, &header, &syn));
-    assert_eq!(border.cache.tell(NOW, &Cached::Gone(known)), []);
+    assert_eq!(border.cache.apply(NOW, &Cached::Gone(known)), []);
     // Its time is over without anybody saying so.
     let soon = until(known, NOW + Duration::from_millis(200));
-    border.cache.tell(NOW, &soon);
+    border.cache.apply(NOW, &soon);
     let begun = std::time::Instant::now();
     while border.refuses(REFUSE, &header, &syn) {
         assert!(begun.elapsed() < MINUTE, "it is refused for ever");
@@ -285,71 +285,71 @@ fn refusals_are_counted_told_and_over_with_their_time() {
 }
 
 #[test]
-fn whoever_comes_after_knows_who_is_refused_and_for_how_long() {
+fn the_next_run_knows_refused_connections_and_their_times() {
     let Some(border) = border("left") else {
         return;
     };
     let left = [
-        (call(0, L4::Tcp), NOW + MINUTE, false),
-        (call(1, L4::Udp), NOW + 2 * MINUTE, true),
-        (call(3, L4::Tcp), NOW, true),
+        (key(0, L4::Tcp), NOW + MINUTE, false),
+        (key(1, L4::Udp), NOW + 2 * MINUTE, true),
+        (key(3, L4::Tcp), NOW, true),
     ]
-    .map(|(call, until, announced)| BlockedConnections {
-        call,
+    .map(|(key, until, announced)| BlockedConnections {
+        key,
         until,
         announced,
     });
     for blocked in left {
-        border.cache.tell(NOW, &Cached::Until(blocked));
+        border.cache.apply(NOW, &Cached::Until(blocked));
     }
-    // Told anew it is what it was told last.
+    // Renewed, it is what it was last.
     let last = BlockedConnections {
         announced: false,
         ..left[1]
     };
-    border.cache.tell(NOW, &Cached::Until(last));
-    let again = Cached::Announced(last.call.l4, last.call.server);
-    assert_eq!(border.cache.tell(NOW, &again), []);
+    border.cache.apply(NOW, &Cached::Until(last));
+    let again = Cached::Announced(last.key.l4, last.key.server);
+    assert_eq!(border.cache.apply(NOW, &again), []);
     let known = border.cache.known(NOW);
-    let known = known.iter().find(|known| known.call == last.call);
+    let known = known.iter().find(|known| known.key == last.key);
     assert_eq!(known.map(|known| known.announced), Some(false));
-    border.cache.tell(NOW, &Cached::Until(left[1]));
+    border.cache.apply(NOW, &Cached::Until(left[1]));
     let known = border.cache.known(NOW);
     assert_eq!(known.len(), left.len(), "{known:?}");
     for blocked in left {
-        let found = known.iter().find(|known| known.call == blocked.call);
+        let found = known.iter().find(|known| known.key == blocked.key);
         let found = found.unwrap();
         assert_eq!(found.announced, blocked.announced, "{found:?}");
         // The clock went on between the two.
         let late = blocked.until.abs_diff(found.until);
         assert!(late < Duration::from_secs(5), "{found:?}");
     }
-    // One that is announced again ends, whoever has told of it; all others stay.
+    // One that is announced again ends, in whatever run it began; all others stay.
     let announced = |blocked: BlockedConnections| {
-        let call = blocked.call;
+        let key = blocked.key;
         border
             .cache
-            .tell(NOW, &Cached::Announced(call.l4, call.server));
+            .apply(NOW, &Cached::Announced(key.l4, key.server));
         let known = border.cache.known(NOW);
-        known.iter().map(|known| known.call).collect::<Vec<_>>()
+        known.iter().map(|known| known.key).collect::<Vec<_>>()
     };
-    assert!(announced(left[0]).contains(&left[0].call));
+    assert!(announced(left[0]).contains(&left[0].key));
     let stay = announced(left[1]);
-    assert!(!stay.contains(&left[1].call) && stay.len() == 2, "{stay:?}");
-    // The next run: what it has told of anew outlives what it has taken up.
+    assert!(!stay.contains(&left[1].key) && stay.len() == 2, "{stay:?}");
+    // The next run: what it has renewed outlives what it has taken over.
     let pinned = MapData::from_pin(border.folder.0.join("blocked")).unwrap();
     let map = Map::LruHashMap(pinned);
     let after = KernelCache::new(map.try_into().unwrap());
     let calls = || after.known(NOW).len();
-    after.tell(NOW, &Cached::Until(left[0]));
-    after.tell(NOW, &Cached::Left(left[0].call));
+    after.apply(NOW, &Cached::Until(left[0]));
+    after.apply(NOW, &Cached::Left(left[0].key));
     assert_eq!(calls(), 2);
-    let announced = Cached::Announced(left[2].call.l4, left[2].call.server);
-    after.tell(NOW, &announced);
+    let announced = Cached::Announced(left[2].key.l4, left[2].key.server);
+    after.apply(NOW, &announced);
     assert_eq!(calls(), 1);
-    after.tell(NOW, &Cached::Gone(left[0].call));
+    after.apply(NOW, &Cached::Gone(left[0].key));
     assert_eq!(calls(), 0);
-    after.tell(NOW, &Cached::Until(left[2]));
+    after.apply(NOW, &Cached::Until(left[2]));
     assert_eq!(calls(), 1);
 }
 
@@ -358,13 +358,13 @@ fn whom_a_run_before_has_told_of_goes_when_the_next_one_says_so() {
     let Some(border) = border("left-behind") else {
         return;
     };
-    let known = call(0, L4::Tcp);
-    border.cache.tell(NOW, &until(known, NOW + MINUTE));
+    let known = key(0, L4::Tcp);
+    border.cache.apply(NOW, &until(known, NOW + MINUTE));
     // Its own are no others'.
-    border.cache.tell(NOW, &Cached::Left(known));
+    border.cache.apply(NOW, &Cached::Left(known));
     assert_eq!(border.cache.known(NOW).len(), 1);
     let pinned = MapData::from_pin(border.folder.0.join("blocked")).unwrap();
     let after = KernelCache::new(Map::LruHashMap(pinned).try_into().unwrap());
-    after.tell(NOW, &Cached::Left(known));
+    after.apply(NOW, &Cached::Left(known));
     assert_eq!(after.known(NOW), []);
 }
