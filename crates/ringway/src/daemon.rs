@@ -124,15 +124,15 @@ pub(crate) async fn node(context: &Context, args: &NodeArgs) -> Result<(), Failu
             context
                 .output
                 .note("This member has another key and goes on with that.");
-            Err(start_anew())
+            Err(restart())
         }
     }
 }
 
-/// Puts this program in its own place, in the same process: nothing of the member that it was stays
-/// behind, neither a socket nor the old key in memory, and whoever watches the process sees none
-/// end.
-fn start_anew() -> Failure {
+/// Puts this program in its own place, in the same process: nothing of the member that it was
+/// stays behind, neither a socket nor the old key in memory, and a supervisor of the process sees
+/// none end.
+fn restart() -> Failure {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_else(|| "ringway".into());
     // The file that runs, also if another version has been installed in its place: that one counts

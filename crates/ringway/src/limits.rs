@@ -16,8 +16,8 @@ pub(crate) const ADMISSION: u64 = 80_000;
 
 /// Characters of a member's id that are enough to know it by.
 ///
-/// Source: 16 characters of base32 are 80 bits: nobody makes keys until one begins alike. Fewer are
-/// refused.
+/// Source: 16 characters of base32 are 80 bits: too many keys to try until one begins alike. Fewer
+/// are refused.
 pub(crate) const ID_BEGINNING: usize = 16;
 
 /// Time between two looks at the transfers of `transfers --watch`.
@@ -51,8 +51,8 @@ pub(crate) const DEMO_READY: Duration = Duration::from_secs(60);
 
 /// How long the demo's ring may take until its invariant holds, and to heal.
 ///
-/// Source: a few rounds of stabilisation take seconds; nobody should look at a demo for longer than
-/// a minute without news. Past it the step fails and shows the last difference.
+/// Source: a few rounds of stabilisation take seconds; a demo should not stand still for longer
+/// than a minute. Past it the step fails and shows the last difference.
 pub(crate) const DEMO_RING: Duration = Duration::from_secs(60);
 
 /// How long the demo's transfers may take beyond the time that the upload limit gives them.

@@ -358,7 +358,7 @@ async fn revoke(context: &Context, args: &RevokeArgs) -> Result<(), Failure> {
     let mut authority = open(context, args.folder.dir.clone())?;
     let member = match authority.revoke(&args.name) {
         Ok(member) => member,
-        // Nobody has the name, but somebody may still take it.
+        // No member has the name, but an open invite may still give it out.
         Err(error) if error.is_usage() && authority.withdraw_invite(&args.name)? => {
             let object = serde_json::json!({ "name": args.name });
             return context

@@ -13,7 +13,7 @@ const LOWEST: u16 = 20_000;
 /// outgoing connections (32 768 up), so that a port stays free between the trial and its use.
 const PAIRS: u16 = 6_000;
 
-/// Hands out ports that nobody uses now, none of them twice.
+/// Hands out ports that are free now, none of them twice.
 ///
 /// The port behind each is free as well, because a router takes its own port and the next one.
 #[derive(Debug, Default)]

@@ -27,8 +27,8 @@ pub(crate) async fn put(context: &Context, args: PutArgs) -> Result<(), Failure>
             "the value is empty: name one, or remove the record with --remove",
         ));
     }
-    // Whoever was away when it was removed must not bring it back: that it is gone is kept for as
-    // long as any record may last.
+    // A router that was away when it was removed must not bring it back: that it is gone is kept
+    // for as long as any record may last.
     let lifetime = if args.remove { LONGEST } else { args.lifetime };
     let request = Request::Put {
         name: args.name,

@@ -56,7 +56,7 @@ impl Context {
     }
 }
 
-/// Nobody is to use such a build without knowing it, whatever the options.
+/// A user of such a build has to know it, whatever the options.
 fn warn_of_this_build() {
     let line = "ringway: INSECURE BUILD: links are neither encrypted nor authenticated. For benchmarks only; it cannot join a secure ring.\n";
     // There is nowhere else to say it.

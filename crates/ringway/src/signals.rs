@@ -65,7 +65,7 @@ fn stdin_closes() -> oneshot::Receiver<()> {
         let mut ignored = [0; 256];
         let mut stdin = io::stdin().lock();
         while stdin.read(&mut ignored).is_ok_and(|read| read > 0) {}
-        // Nobody listens any more when the daemon ends for another reason.
+        // The receiver has gone when the daemon ends for another reason.
         sender.send(()).ok();
     });
     receiver

@@ -265,7 +265,7 @@ fn note(transfer: &TransferStatus) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// None if nobody is known who waits in the same queue.
+/// None if no other transfer is known to wait in the same queue.
 fn shared(with: &[String]) -> Option<String> {
     let (named, more) = with.split_at(with.len().min(SHOWN_NAMES));
     let named = named.join(", ");

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use proc_macro2::{TokenStream, TokenTree};
+
 use super::prose::{Block, blocks, comments, sentences, too_wide, without_code};
 use super::{report, root, walk};
 
@@ -29,6 +31,18 @@ const REFUSED: &[(&str, &str)] = &[
     ("leftover", "scavenger"),
     ("whereabouts", "leaf registry"),
     ("whoever", "the one who, or a name"),
+    ("anew", "again"),
+    ("of late", "recently"),
+];
+
+/// Crates whose comments and identifiers use none of [`UNWORDS`]. Texts that users read are not
+/// among them: they change only with a reason of their own.
+const DONE: &[&str] = &["gateway", "ringway"];
+
+/// Words that are neither the field's nor plain, and what is said in their place.
+const UNWORDS: &[(&str, &str)] = &[
+    ("whoever", "name the part, the process or the peer"),
+    ("nobody", "no member, no program, none"),
     ("anew", "again"),
     ("of late", "recently"),
 ];
@@ -147,6 +161,76 @@ fn pages_and_help_use_the_words_of_the_glossary() {
         }
     }
     report(&faults);
+}
+
+#[test]
+fn crates_that_are_done_use_the_words_of_the_glossary() {
+    let mut faults = Vec::new();
+    for name_of_crate in DONE {
+        let mut files = Vec::new();
+        let folder = root().join("crates").join(name_of_crate).join("src");
+        walk(&folder, "rs", &mut files);
+        walk(&folder, "c", &mut files);
+        assert!(!files.is_empty(), "the sources of {name_of_crate}");
+        for path in files {
+            let source = fs::read_to_string(&path).unwrap();
+            let name = name(&path);
+            for (line, text) in unplain(&source, name.ends_with(".rs")) {
+                faults.push(format!("{name}:{line}: {text}"));
+            }
+        }
+    }
+    report(&faults);
+}
+
+/// The lines of a source with a word of [`UNWORDS`] in a comment or, in Rust, in an identifier.
+fn unplain(source: &str, is_rust: bool) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (index, line) in comments(source).lines().enumerate() {
+        judge_words(index + 1, line, &mut found);
+    }
+    if is_rust {
+        judge_identifiers(source.parse().unwrap(), &mut found);
+    }
+    found
+}
+
+/// Looks at every identifier, those within macros too.
+fn judge_identifiers(tokens: TokenStream, found: &mut Vec<(usize, String)>) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => judge_identifiers(group.stream(), found),
+            TokenTree::Ident(identifier) => {
+                let line = identifier.span().start().line;
+                judge_words(line, &identifier.to_string().replace('_', " "), found);
+            }
+            TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+        }
+    }
+}
+
+fn judge_words(line: usize, text: &str, found: &mut Vec<(usize, String)>) {
+    let low = text.to_lowercase();
+    let words: Vec<&str> = low.split(|c: char| !c.is_alphanumeric()).collect();
+    let low = format!(" {} ", words.join(" "));
+    for (word, better) in UNWORDS {
+        // Whole words only: "of later" is none of them.
+        if low.contains(&format!(" {word} ")) {
+            found.push((line, format!("`{word}`; say: {better}")));
+        }
+    }
+}
+
+#[test]
+fn unwords_are_found_in_comments_and_identifiers_only() {
+    let text = "fn begins_anew() {\n    // Nobody.\n    f!(of_late, \"whoever\");\n}\n";
+    let lines = |is_rust| {
+        let mut found: Vec<usize> = unplain(text, is_rust).iter().map(|(at, _)| *at).collect();
+        found.sort_unstable();
+        found
+    };
+    assert_eq!(lines(true), [1, 2, 3]);
+    assert_eq!(lines(false), [2]);
 }
 
 /// True if the text has this word, or one that begins with it and is no other word.

@@ -73,7 +73,7 @@ async fn run(stage: &Stage, files: &[PathBuf]) -> Result<Vec<Value>, Failure> {
     stage.program.call(&stage.owner(), &arguments).await
 }
 
-/// A capture of the user's own: nobody knows what is in it, but it must be readable.
+/// A capture of the user's own: its content is not known, but it must be readable.
 async fn user_capture(stage: &Stage, capture: &Path) -> (Check, Vec<Value>) {
     let name = format!("{} read and classified", capture.display());
     match run(stage, &[capture.to_owned()]).await {

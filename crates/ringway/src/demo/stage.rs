@@ -129,7 +129,7 @@ impl Stage {
         self.folder.path().join("owner")
     }
 
-    /// Founds the ring anew and serves it.
+    /// Founds the ring and serves it.
     pub(super) async fn found(
         &mut self,
         dns: SocketAddr,
@@ -157,7 +157,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Ends all processes and forgets the members, so that the ring can be founded anew.
+    /// Ends all processes and forgets the members, so that the ring can be founded again.
     pub(super) async fn clear(&mut self) -> Result<(), Failure> {
         self.end().await;
         for member in self.members.drain(..) {
@@ -310,7 +310,7 @@ impl Stage {
             let tail = lines.iter().skip(lines.len().saturating_sub(DEMO_LOG_TAIL));
             text.extend(tail.map(|line| format!("{name}: {line}\n")));
         }
-        // With stderr gone nobody can read it anyway.
+        // With stderr gone it has no reader anyway.
         std::io::stderr().lock().write_all(text.as_bytes()).ok();
     }
 

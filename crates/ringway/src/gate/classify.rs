@@ -124,7 +124,7 @@ impl Printer {
         }
         self.failure = self.print(flow).err();
         if matches!(self.failure, Some(Failure::OutputClosed)) {
-            // Nobody wants the rest of what may be gigabytes, and there is nothing to tidy up.
+            // The rest may be gigabytes that are not wanted, and there is nothing to tidy up.
             std::process::exit(0);
         }
     }

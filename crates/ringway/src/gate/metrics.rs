@@ -31,7 +31,7 @@ const KIND: HeaderValue =
 pub(super) async fn serve(listener: TcpListener, controller: &Arc<Controller>) {
     let places = Arc::new(Semaphore::new(METRICS_READERS));
     loop {
-        // It is closed by nobody.
+        // The semaphore is never closed.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
             return;
         };

@@ -169,8 +169,8 @@ impl Replay {
         ended
     }
 
-    /// Looks into files, and takes all else that comes of packets, or it would pile up: nobody is
-    /// there to be reset, what waits has gone on long ago, and the flows' own lines tell what
+    /// Looks into files, and takes all else that comes of packets, or it would pile up: no end is
+    /// there to be reset, what waits has gone on long ago, and the flows' own lines show what
     /// events would.
     fn follow(&mut self, now: Duration, gateway: &mut Gateway) {
         while let Some(job) = gateway.poll_scan() {

@@ -57,7 +57,7 @@ pub(crate) async fn up(
         }
     }
     drop(socket);
-    // Of a gateway that nobody was told of nothing stays.
+    // Of a gateway that was not announced nothing stays.
     let stays = args.leave && told.is_ok();
     told.and(gateway.end(stays).map_err(failure))
 }

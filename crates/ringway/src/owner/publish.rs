@@ -155,8 +155,8 @@ fn forget(context: &Context, authority: &mut Authority, server: &DnsServer) -> R
         })
 }
 
-/// Updates every server that is kept current. The change stands whatever comes of it, but whoever
-/// asked for it must know where it is not known.
+/// Updates every server that is kept current. The change stands whatever comes of it, but the user
+/// who asked for it must know where it is not known.
 pub(super) async fn after_change(
     context: &Context,
     authority: &Authority,

@@ -17,7 +17,7 @@ pub enum Failure {
     Usage(String),
     /// The work failed. Exit code 1.
     Failed(String),
-    /// Whoever read our stdout has gone: no message, exit code 0, as after `| head`.
+    /// The reader of our stdout has gone: no message, exit code 0, as after `| head`.
     OutputClosed,
     /// Exit code 1; what went wrong has been shown already.
     Reported,
@@ -87,7 +87,7 @@ pub fn report_line(message: &str, usage: bool, json: bool) {
     let line = json.then(|| serde_json::to_string(&object).ok()).flatten();
     let mut text = line.unwrap_or_else(|| format!("{}: {message}", program()));
     text.push('\n');
-    // With stderr gone there is nobody left to tell; the exit code still says it.
+    // With stderr gone the message has no reader; the exit code still shows the failure.
     io::stderr().lock().write_all(text.as_bytes()).ok();
 }
 

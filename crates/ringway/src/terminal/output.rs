@@ -44,7 +44,7 @@ impl Output {
         self.json
     }
 
-    /// True if progress may be drawn: stderr is a terminal and nobody asked for silence.
+    /// True if progress may be drawn: stderr is a terminal and `--quiet` is not given.
     #[must_use]
     pub fn draws(self) -> bool {
         !self.quiet && !self.json && io::stderr().is_terminal()
@@ -105,7 +105,7 @@ impl Output {
     /// Tells the person at the terminal something that is not a result.
     pub fn note(self, text: &str) {
         if !self.quiet && !self.json {
-            // A note that nobody can read is no failure.
+            // A note that cannot be written is no failure.
             writeln!(io::stderr().lock(), "{}", visible(text)).ok();
         }
     }

@@ -203,7 +203,7 @@ fn others_are_answered_while_one_request_takes_long() {
 }
 
 #[test]
-fn a_policy_on_trial_is_taken_back_at_its_time_whoever_holds_the_socket() {
+fn a_trial_ends_on_time_with_its_socket_held() {
     run(async {
         let served = Served::start().await;
         let told = done(served.ask(&apply(Some(2))).await);
