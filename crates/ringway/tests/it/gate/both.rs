@@ -168,6 +168,22 @@ impl Seen {
         }
     }
 
+    /// Without what this address opened, which it does or does not by chance.
+    pub(super) fn without_connections_from(mut self, address: &str) -> Seen {
+        let opened = format!("{address} -> ");
+        let other = |line: &String| !line.contains(&opened);
+        self.events.retain(|line, _| other(line));
+        for lines in [
+            &mut self.flows,
+            &mut self.told,
+            &mut self.refused,
+            &mut self.blocked,
+        ] {
+            lines.retain(other);
+        }
+        self
+    }
+
     /// What one of both has and the other has not, a line each.
     fn difference(&self, kernel: &Seen) -> Vec<String> {
         let mut lines = Vec::new();
