@@ -541,7 +541,7 @@ fn mailboxes(
         member: member.clone(),
         directory: Arc::clone(directory),
     };
-    let arrived = inboxes.through;
+    let arrived = inboxes.routed;
     (messages, RingMessages { sender, arrived })
 }
 

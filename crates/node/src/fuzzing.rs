@@ -100,8 +100,8 @@ pub fn update(data: &[u8]) {
 }
 
 /// Where a leaf is, as another router says.
-pub fn whereabout(data: &[u8]) {
-    member::decode_whereabout(data);
+pub fn leaf_entry(data: &[u8]) {
+    member::decode_leaf_entry(data);
 }
 
 /// What a program says on the control socket, and what it is answered.

@@ -539,36 +539,36 @@ pub const REGISTER_AGAIN_BY_MAIL: std::time::Duration = std::time::Duration::fro
 /// How long a router keeps a leaf's HELLO.
 ///
 /// Source: four registrations ([`REGISTER_PAUSE`]). Past it the leaf is not found.
-pub const WHEREABOUTS_TIME: std::time::Duration = std::time::Duration::from_secs(120);
+pub const LEAF_ENTRY_TIME: std::time::Duration = std::time::Duration::from_secs(120);
 
 /// Leaves whose HELLO a router keeps.
 ///
-/// Source: 16 MiB at [`WHEREABOUTS_BYTES`] each; a ring of 100 000 leaves needs 300 routers. Past
+/// Source: 16 MiB at [`LEAF_ENTRY_BYTES`] each; a ring of 100 000 leaves needs 300 routers. Past
 /// it the one that was not renewed for longest is forgotten.
-pub const WHEREABOUTS: usize = 8_192;
+pub const LEAF_ENTRIES: usize = 8_192;
 
 /// Of these, those that one router has brought.
 ///
 /// Source: a quarter, so that one router alone cannot push out what all others have brought. Past
 /// it the oldest of its own goes.
-pub const WHEREABOUTS_PER_ROUTER: usize = WHEREABOUTS / 4;
+pub const LEAF_ENTRIES_PER_ROUTER: usize = LEAF_ENTRIES / 4;
 
 /// Bytes of a HELLO, with receipts, that is kept for others.
 ///
 /// Source: three relay addresses of 80 bytes, a mailbox and a web address of 200 each, the
-/// signature, and [`WHEREABOUTS_RECEIPTS`] of about 200. A longer one is refused.
-pub const WHEREABOUTS_BYTES: usize = 2_048;
+/// signature, and [`LEAF_ENTRY_RECEIPTS`] of about 200. A longer one is refused.
+pub const LEAF_ENTRY_BYTES: usize = 2_048;
 
 /// Receipts that a parent adds to its leaf's HELLO.
 ///
 /// Source: a mapped port, a mailbox and a web address. More stay behind.
-pub const WHEREABOUTS_RECEIPTS: usize = 4;
+pub const LEAF_ENTRY_RECEIPTS: usize = 4;
 
 /// Successors that keep a copy of what a router keeps.
 ///
 /// Source: a router that crashes is followed by its successor, which then is the one to be asked.
 /// More copies cost messages.
-pub const WHEREABOUTS_COPIES: u8 = 1;
+pub const LEAF_ENTRY_COPIES: u8 = 1;
 
 /// Messages through the ring that wait for an application.
 ///
@@ -606,7 +606,7 @@ pub const SEEK_AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Leaves' HELLOs that a router hands to its new predecessor at once, and then twice a second.
 ///
-/// Source: half of [`LINK_QUEUE_BYTES`] at [`WHEREABOUTS_BYTES`] each; all of [`WHEREABOUTS`] take
+/// Source: half of [`LINK_QUEUE_BYTES`] at [`LEAF_ENTRY_BYTES`] each; all of [`LEAF_ENTRIES`] take
 /// half a minute, as long as their parents need to register them again. More wait for the next
 /// look.
 pub const HANDED_OVER: usize = 128;

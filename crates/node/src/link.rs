@@ -276,6 +276,12 @@ impl Links {
         self.peers.get(member).is_some_and(Peer::takes_messages)
     }
 
+    /// When something authentic last came over the link with this member, if it is up.
+    pub(crate) fn last_heard(&self, member: &MemberId) -> Option<Instant> {
+        let peer = self.peers.get(member).filter(|peer| peer.is_up())?;
+        Some(peer.last_heard())
+    }
+
     /// The address that the link's packets go to.
     pub(crate) fn path(&self, member: &MemberId) -> Option<&Address> {
         self.peers.get(member).and_then(Peer::path)

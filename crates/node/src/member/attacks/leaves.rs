@@ -13,7 +13,7 @@ use super::members::{DIRECT, Honest, Owner, Puppet};
 use crate::identity::Identity;
 use crate::limits::REGISTER_PAUSE;
 use crate::link::LinkMessage;
-use crate::member::whereabouts::key_of;
+use crate::member::services::key_of;
 
 /// Generous: a condition is waited for in between.
 const ROUNDS: usize = 300;

@@ -1,13 +1,16 @@
 //! Members that are heard again: what waits for them need not wait for its own timer.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::time::Instant;
 
 use ringway_transport::MemberId;
 use tokio::sync::broadcast;
 
-use super::runtime::Runtime;
 use crate::limits::SILENT;
+use crate::member::core::Core;
+use crate::member::service::{LinkEvent, Service};
+use crate::state::StateError;
 
 /// Reports that wait to be read. Who reads too slowly misses the oldest, and finds the members by
 /// its own timers.
@@ -15,15 +18,18 @@ const WAITING: usize = 256;
 
 /// When each linked member was last heard.
 #[derive(Debug)]
-pub(super) struct Returns {
+pub(in crate::member) struct Returns {
     heard: BTreeMap<MemberId, Instant>,
+    /// When to look again; none while no member is linked.
+    look_at: Option<Instant>,
     reports: broadcast::Sender<MemberId>,
 }
 
 impl Returns {
-    pub(super) fn new() -> Returns {
+    fn new() -> Returns {
         Returns {
             heard: BTreeMap::new(),
+            look_at: None,
             reports: broadcast::Sender::new(WAITING),
         }
     }
@@ -41,19 +47,38 @@ impl Returns {
     }
 }
 
-impl Runtime {
+impl Returns {
     /// Reports members that are back, from now on.
-    pub(crate) fn returns(&self) -> broadcast::Receiver<MemberId> {
-        self.returns.reports.subscribe()
+    pub(in crate::member) fn subscribe(&self) -> broadcast::Receiver<MemberId> {
+        self.reports.subscribe()
+    }
+}
+
+impl Service for Returns {
+    type Command = Infallible;
+
+    fn start(_core: &mut Core) -> Result<Returns, StateError> {
+        Ok(Returns::new())
     }
 
-    pub(super) fn report_returns(&mut self) {
-        let linked = self.links.up();
-        let linked = linked.map(|(member, peer)| (*member, peer.last_heard()));
-        for member in self.returns.look(linked.collect()) {
-            // Whether somebody listens does not matter here.
-            self.returns.reports.send(member).ok();
+    fn on_link(&mut self, core: &mut Core, event: LinkEvent) {
+        if let LinkEvent::Up(_) = event {
+            self.look_at.get_or_insert(core.next_look());
         }
+    }
+
+    fn next_deadline(&self, _core: &Core) -> Option<Instant> {
+        self.look_at
+    }
+
+    fn on_deadline(&mut self, core: &mut Core) {
+        let linked = core.links.up();
+        let linked = linked.map(|(member, peer)| (*member, peer.last_heard()));
+        for member in self.look(linked.collect()) {
+            // Whether somebody listens does not matter here.
+            self.reports.send(member).ok();
+        }
+        self.look_at = (!self.heard.is_empty()).then(|| core.next_look());
     }
 }
 

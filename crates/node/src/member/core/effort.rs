@@ -6,16 +6,21 @@ use std::time::{Duration, Instant};
 
 use ringway_transport::MemberId;
 
-use super::runtime::Runtime;
+use super::Core;
 use crate::limits::{MEMBERS_CHECKED, SIGNATURE_BAN, SIGNATURES_AT_ONCE, SIGNATURES_PER_SECOND};
 
 /// Pause between two lines about members whose signatures do not verify.
 const SAID_EVERY: Duration = Duration::from_secs(60);
 
+/// Pause between two looks for those who have used none: longer than a share takes to come back.
+const TIDY_PAUSE: Duration = Duration::from_millis(500);
+
 /// Until when each member has used its share up. Who has used none is not here.
 #[derive(Debug, Default)]
 pub(super) struct Effort {
     used: BTreeMap<MemberId, Instant>,
+    /// When to forget who has used none, if there may be somebody.
+    tidy: Option<Instant>,
     said: Option<Instant>,
 }
 
@@ -30,7 +35,7 @@ impl Effort {
         let until = until.unwrap_or(now).max(now);
         let left = until.saturating_duration_since(now) < each * SIGNATURES_AT_ONCE;
         if left {
-            self.used.insert(*member, until + each);
+            self.note(now, member, until + each);
         }
         left
     }
@@ -39,33 +44,45 @@ impl Effort {
     fn failed(&mut self, now: Instant, member: &MemberId) {
         let each = Duration::from_secs(1) / SIGNATURES_PER_SECOND;
         let until = now + each * SIGNATURES_AT_ONCE + SIGNATURE_BAN;
-        self.used.insert(*member, until);
+        self.note(now, member, until);
     }
 
+    fn note(&mut self, now: Instant, member: &MemberId, until: Instant) {
+        self.used.insert(*member, until);
+        self.tidy.get_or_insert(now + TIDY_PAUSE);
+    }
+
+    /// When to call [`Effort::tidy`].
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.tidy
+    }
+
+    /// Forgets those who have used none.
     pub(super) fn tidy(&mut self, now: Instant) {
         self.used.retain(|_, until| *until > now);
+        self.tidy = (!self.used.is_empty()).then_some(now + TIDY_PAUSE);
     }
 }
 
-impl Runtime {
+impl Core {
     /// Whether a signed message of `member` is worth the work of reading it.
-    pub(super) fn may_check(&mut self, now: Instant, member: &MemberId) -> bool {
-        let may = self.effort.take(now, member);
+    pub(in crate::member) fn may_check(&mut self, member: &MemberId) -> bool {
+        let may = self.effort.take(self.now, member);
         if !may {
-            self.count("signatures_not_checked");
+            self.counted.signatures_not_checked += 1;
         }
         may
     }
 
     /// What `member` said was not signed as it has to be.
-    pub(super) fn badly_signed(&mut self, now: Instant, member: &MemberId) {
+    pub(in crate::member) fn badly_signed(&mut self, member: &MemberId) {
+        let now = self.now;
         self.effort.failed(now, member);
-        self.count("signatures_bad");
+        self.counted.signatures_bad += 1;
         let said = &mut self.effort.said;
         if said.is_none_or(|at| now >= at + SAID_EVERY) {
             *said = Some(now);
-            let name = self.directory.cached(member);
-            let name = name.map_or_else(|| member.to_string(), |known| known.name().to_string());
+            let name = self.name_of(member);
             tracing::warn!(%name, "a member sends what is not signed as it has to be: its signatures are not looked at for a while");
         }
     }

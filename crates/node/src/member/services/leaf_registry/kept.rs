@@ -7,31 +7,31 @@ use std::time::Instant;
 use bytes::Bytes;
 use ringway_transport::{Hello, MemberId, Referral};
 
-use crate::limits::{WHEREABOUTS, WHEREABOUTS_BYTES, WHEREABOUTS_PER_ROUTER, WHEREABOUTS_TIME};
+use crate::limits::{LEAF_ENTRIES, LEAF_ENTRIES_PER_ROUTER, LEAF_ENTRY_BYTES, LEAF_ENTRY_TIME};
 
 /// A leaf's HELLO, and receipts of those who have proved its addresses.
 #[derive(Clone, Debug)]
-pub(super) struct Whereabout {
+pub(super) struct LeafEntry {
     pub(super) hello: Hello,
     pub(super) referral: Referral,
 }
 
-impl Whereabout {
+impl LeafEntry {
     /// The HELLO with these receipts.
-    pub(super) fn new(hello: Hello, receipts: Vec<Bytes>) -> Option<Whereabout> {
+    pub(super) fn new(hello: Hello, receipts: Vec<Bytes>) -> Option<LeafEntry> {
         let referral = Referral::new(hello.encoded().clone(), receipts).ok()?;
-        Some(Whereabout { hello, referral })
+        Some(LeafEntry { hello, referral })
     }
 
     /// As it is on the wire; none if it is too long or its HELLO is not good. Receipts are looked
     /// at when they are needed.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Whereabout> {
-        if bytes.len() > WHEREABOUTS_BYTES {
+    pub(super) fn decode(bytes: &[u8]) -> Option<LeafEntry> {
+        if bytes.len() > LEAF_ENTRY_BYTES {
             return None;
         }
         let referral = Referral::decode(bytes).ok()?;
         let hello = Hello::decode(referral.hello()).ok()?;
-        Some(Whereabout { hello, referral })
+        Some(LeafEntry { hello, referral })
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -42,14 +42,14 @@ impl Whereabout {
 /// What the fuzzer tries: what is taken can be passed on.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn decode_anything(data: &[u8]) {
-    if let Some(whereabout) = Whereabout::decode(data) {
-        assert!(Whereabout::decode(&whereabout.encode()).is_some());
+    if let Some(entry) = LeafEntry::decode(data) {
+        assert!(LeafEntry::decode(&entry.encode()).is_some());
     }
 }
 
 #[derive(Debug)]
 struct Kept {
-    whereabout: Whereabout,
+    entry: LeafEntry,
     /// The router that has brought it.
     by: MemberId,
     since: Instant,
@@ -66,35 +66,31 @@ pub(super) struct KeptHellos {
 impl KeptHellos {
     /// Keeps a HELLO that the router `by` has brought, in the place of an older one of its member.
     /// False if it is refused.
-    pub(super) fn put(&mut self, now: Instant, by: MemberId, whereabout: Whereabout) -> bool {
-        let hello = &whereabout.hello;
+    pub(super) fn put(&mut self, now: Instant, by: MemberId, entry: LeafEntry) -> bool {
+        let hello = &entry.hello;
         let member = hello.member();
         let known = self.kept.get(&member);
-        let newest = known.is_none_or(|kept| kept.whereabout.hello.sequence() <= hello.sequence());
-        if !newest || whereabout.encode().len() > WHEREABOUTS_BYTES {
+        let newest = known.is_none_or(|kept| kept.entry.hello.sequence() <= hello.sequence());
+        if !newest || entry.encode().len() > LEAF_ENTRY_BYTES {
             return false;
         }
         self.remove(&member);
-        if self.ages.get(&by).map_or(0, BTreeSet::len) >= WHEREABOUTS_PER_ROUTER {
+        if self.ages.get(&by).map_or(0, BTreeSet::len) >= LEAF_ENTRIES_PER_ROUTER {
             self.remove_oldest(|router| *router == by);
-        } else if self.kept.len() >= WHEREABOUTS {
+        } else if self.kept.len() >= LEAF_ENTRIES {
             self.remove_oldest(|_| true);
         }
         let since = now;
         self.ages.entry(by).or_default().insert((since, member));
-        let kept = Kept {
-            whereabout,
-            by,
-            since,
-        };
+        let kept = Kept { entry, by, since };
         self.kept.insert(member, kept);
         true
     }
 
     /// Where `member` is, if that has been renewed of late.
-    pub(super) fn get(&self, now: Instant, member: &MemberId) -> Option<&Whereabout> {
+    pub(super) fn get(&self, now: Instant, member: &MemberId) -> Option<&LeafEntry> {
         let kept = self.kept.get(member)?;
-        (now < kept.since + WHEREABOUTS_TIME).then_some(&kept.whereabout)
+        (now < kept.since + LEAF_ENTRY_TIME).then_some(&kept.entry)
     }
 
     /// The first `most` after `last` that were renewed of late and that `wanted` wants, in order of
@@ -105,7 +101,7 @@ impl KeptHellos {
         last: Option<MemberId>,
         most: usize,
         wanted: impl Fn(&MemberId) -> bool,
-    ) -> Vec<&Whereabout> {
+    ) -> Vec<&LeafEntry> {
         let after = last.map_or(Bound::Unbounded, Bound::Excluded);
         let kept = self.kept.range((after, Bound::Unbounded));
         let wanted = kept.filter(|(member, _)| wanted(member));
@@ -119,7 +115,7 @@ impl KeptHellos {
 
     /// Forgets what was not renewed, and whatever `ended` says.
     pub(super) fn tidy(&mut self, now: Instant, ended: impl Fn(&MemberId) -> bool) {
-        let over = |kept: &Kept| now >= kept.since + WHEREABOUTS_TIME;
+        let over = |kept: &Kept| now >= kept.since + LEAF_ENTRY_TIME;
         let gone = self.kept.iter();
         let gone: Vec<MemberId> = gone
             .filter(|(member, kept)| over(kept) || ended(member))
@@ -158,9 +154,9 @@ mod tests {
     use super::*;
     use crate::identity::Identity;
 
-    fn hello(identity: &Identity, sequence: u64) -> Whereabout {
+    fn hello(identity: &Identity, sequence: u64) -> LeafEntry {
         let hello = Hello::sign(identity, sequence, Vec::new()).unwrap();
-        Whereabout::new(hello, Vec::new()).unwrap()
+        LeafEntry::new(hello, Vec::new()).unwrap()
     }
 
     fn router(n: u8) -> MemberId {
@@ -175,15 +171,15 @@ mod tests {
         let start = Instant::now();
         assert!(kept.put(start, router(1), hello(&leaf, 5)));
         assert!(!kept.put(start, router(2), hello(&leaf, 4)), "an older one");
-        let later = start + WHEREABOUTS_TIME - Duration::from_secs(1);
+        let later = start + LEAF_ENTRY_TIME - Duration::from_secs(1);
         assert!(kept.put(later, router(2), hello(&leaf, 5)), "a renewal");
         let found = |kept: &KeptHellos, at| {
             kept.get(at, &leaf.member())
                 .map(|found| found.hello.sequence())
         };
         assert_eq!(found(&kept, later + Duration::from_secs(60)), Some(5));
-        assert_eq!(found(&kept, later + WHEREABOUTS_TIME), None);
-        kept.tidy(later + WHEREABOUTS_TIME, |_| false);
+        assert_eq!(found(&kept, later + LEAF_ENTRY_TIME), None);
+        kept.tidy(later + LEAF_ENTRY_TIME, |_| false);
         assert_eq!((kept.len(), kept.ages.len()), (0, 0));
     }
 
@@ -209,13 +205,13 @@ mod tests {
         let other = Identity::generate().unwrap();
         kept.put(start, router(2), hello(&other, 1));
         let mut leaves = Vec::new();
-        for n in 0..=u64::try_from(WHEREABOUTS_PER_ROUTER).unwrap() {
+        for n in 0..=u64::try_from(LEAF_ENTRIES_PER_ROUTER).unwrap() {
             let leaf = Identity::generate().unwrap();
             let at = start + Duration::from_millis(1 + n);
             assert!(kept.put(at, router(1), hello(&leaf, 1)));
             leaves.push(leaf.member());
         }
-        assert_eq!(kept.len(), WHEREABOUTS_PER_ROUTER + 1);
+        assert_eq!(kept.len(), LEAF_ENTRIES_PER_ROUTER + 1);
         assert!(kept.get(start, &other.member()).is_some());
         assert!(kept.get(start, &leaves[0]).is_none(), "its oldest");
         assert!(kept.get(start, leaves.last().unwrap()).is_some());

@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ringway_transport::{Address, Hello, MemberId, Protocol};
 
-use super::Unreachable;
-use super::runtime::Runtime;
 use crate::certificate::Certificate;
+use crate::member::answer::{Reason, Unreachable};
 
 /// Dials after which another router is asked instead.
 const DIALS: u32 = 5;
@@ -54,23 +53,14 @@ impl Hidden {
     }
 }
 
-impl Runtime {
-    /// Why nothing can be sent to a member of this name.
-    pub(super) fn no_address(&self, name: String) -> Unreachable {
-        match self.network.is_hidden() {
-            true => Unreachable::Hidden(name),
-            false => Unreachable::NoAddress(name),
-        }
-    }
-}
-
 /// Why no way leads to a leaf, of which this HELLO was found.
-pub(super) fn why_no_way(hidden: bool, found: Option<&Hello>) -> fn(String) -> Unreachable {
+pub(in crate::member) fn why_no_way(hidden: bool, found: Option<&Hello>) -> Reason {
     let mut addresses = found.into_iter().flat_map(Hello::addresses);
     let has_parents = addresses.any(|d| d.address.protocol() == Protocol::Relay);
-    match hidden && has_parents {
-        true => Unreachable::NoCommonParent,
-        false => Unreachable::NotFound,
+    if hidden && has_parents {
+        Unreachable::NoCommonParent
+    } else {
+        Unreachable::NotFound
     }
 }
 

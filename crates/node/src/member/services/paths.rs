@@ -1,32 +1,82 @@
 //! What `ringway path` shows: every way to a peer, and why it is or is not used.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ringway_transport::{
     Address, AddressDescriptor, Advertised, LatencyClass, MemberId, PathReport, PathState, Protocol,
 };
 
-use super::runtime::Runtime;
+use tokio::sync::oneshot;
+
 use crate::certificate::Certificate;
 use crate::control::{PathStatus, PathsStatus};
+use crate::member::core::Core;
+use crate::member::handle::MemberHandle;
+use crate::member::service::Service;
+use crate::state::StateError;
 
-impl Runtime {
-    pub(super) fn paths_to(&self, now: Instant, certificate: &Certificate) -> PathsStatus {
+/// The ways to a peer are asked for.
+#[derive(Debug)]
+pub(in crate::member) struct Command {
+    certificate: Box<Certificate>,
+    reply: oneshot::Sender<Box<PathsStatus>>,
+}
+
+impl MemberHandle {
+    /// Every way to the peer that is known, or none when the member is stopping.
+    pub(crate) async fn paths(&self, certificate: &Certificate) -> Option<PathsStatus> {
+        let certificate = Box::new(certificate.clone());
+        self.ask(|reply| Command { certificate, reply })
+            .await
+            .map(|paths| *paths)
+    }
+}
+
+/// Shows what the core knows of ways to a peer. It keeps nothing itself.
+#[derive(Debug)]
+pub(in crate::member) struct Paths;
+
+impl Service for Paths {
+    type Command = Command;
+
+    fn start(_core: &mut Core) -> Result<Paths, StateError> {
+        Ok(Paths)
+    }
+
+    fn on_command(&mut self, core: &mut Core, command: Command) {
+        let Command { certificate, reply } = command;
+        let paths = Known { core }.paths_to(&certificate);
+        core.reply(reply, Box::new(paths));
+    }
+}
+
+/// What is known of ways at one time.
+struct Known<'a> {
+    core: &'a Core,
+}
+
+impl Known<'_> {
+    fn paths_to(&self, certificate: &Certificate) -> PathsStatus {
+        let now = self.core.now;
         let member = certificate.member();
-        let peer = self.links.up().find(|(id, _)| **id == member);
+        let peer = self.core.links.up().find(|(id, _)| **id == member);
         let reports = peer.map(|(_, peer)| peer.path_reports(now));
-        let advertised = self.validator.advertised(now, &member);
+        let advertised = self.core.validator.advertised(now, &member);
         let reports = reports.unwrap_or_default();
         let mut paths: Vec<PathStatus> = reports
             .iter()
             .map(|report| self.of_report(report, &advertised))
             .collect();
-        let linked = self.links.is_up(&member);
+        let linked = self.core.links.is_up(&member);
         let known = |address: &Address| reports.iter().any(|report| report.address == *address);
         let others = advertised.iter().filter(|a| !known(&a.descriptor.address));
         paths.extend(others.map(|advertised| self.of_advertised(&member, advertised, linked)));
         let shown: Vec<String> = paths.iter().map(|path| path.address.clone()).collect();
-        let configured = self.network.all_dial_addresses(certificate).into_iter();
+        let configured = self
+            .core
+            .network
+            .all_dial_addresses(certificate)
+            .into_iter();
         let configured = configured.filter(|address| !shown.contains(&address.to_string()));
         paths.extend(configured.filter_map(|address| self.of_configured(address, linked)));
         PathsStatus {
@@ -40,24 +90,24 @@ impl Runtime {
     /// An address of the configuration or the certificate that neither link nor HELLO has; none
     /// where there is a link and the address has not failed.
     fn of_configured(&self, address: Address, linked: bool) -> Option<PathStatus> {
-        let last_error = self.network.last_error(&address).map(str::to_owned);
+        let last_error = self.core.network.last_error(&address).map(str::to_owned);
         if linked && last_error.is_none() {
             return None;
         }
-        let rule = self.network.path_rules().of(&address);
+        let rule = self.core.network.path_rules().of(&address);
         let descriptor = AddressDescriptor::observed(address);
         let address = &descriptor.address;
         let reason = match &last_error {
             Some(error) => error.clone(),
-            None if self.network.carries(address) => "no answer yet".to_owned(),
-            None if self.network.is_hidden() => {
+            None if self.core.network.carries(address) => "no answer yet".to_owned(),
+            None if self.core.network.is_hidden() => {
                 "this member hides its address: see `node.hide_address` in ringway.toml".to_owned()
             }
             None => no_transport(address),
         };
         Some(PathStatus {
             address: address.to_string(),
-            via: self.directory.relay_name(address),
+            via: self.core.directory.relay_name(address),
             used_for: None,
             advertised: false,
             cost: rule.and_then(|rule| rule.cost).unwrap_or(descriptor.cost),
@@ -82,11 +132,11 @@ impl Runtime {
         linked: bool,
     ) -> PathStatus {
         let descriptor = &advertised.descriptor;
-        let rule = self.network.path_rules().of(&descriptor.address);
+        let rule = self.core.network.path_rules().of(&descriptor.address);
         let files = descriptor.protocol() == Protocol::Quic;
-        let last_error = self.network.last_error(&descriptor.address);
+        let last_error = self.core.network.last_error(&descriptor.address);
         let last_error = last_error.map(str::to_owned);
-        let reason = if !files && !self.carries(member, &descriptor.address) {
+        let reason = if !files && !self.core.carries(member, &descriptor.address) {
             no_transport(&descriptor.address)
         } else if let Some(again) = advertised.quota_used {
             PathState::QuotaUsed { again_in: again }.to_string()
@@ -107,7 +157,7 @@ impl Runtime {
         };
         PathStatus {
             address: descriptor.address.to_string(),
-            via: self.directory.relay_name(&descriptor.address),
+            via: self.core.directory.relay_name(&descriptor.address),
             used_for: (files && advertised.usable && linked).then(|| "files".to_owned()),
             advertised: true,
             cost: rule.and_then(|rule| rule.cost).unwrap_or(descriptor.cost),
@@ -144,7 +194,7 @@ impl Runtime {
         let proved = report.proved.into_iter().chain(validated).min();
         PathStatus {
             address: report.address.to_string(),
-            via: self.directory.relay_name(&report.address),
+            via: self.core.directory.relay_name(&report.address),
             used_for: used_for.map(str::to_owned),
             advertised: report.advertised,
             cost: report.cost,
@@ -157,16 +207,12 @@ impl Runtime {
             heard_s: seconds(report.heard),
             validated_s: seconds(validated),
             reason: report.state.to_string(),
-            last_error: self.network.last_error(&report.address).map(str::to_owned),
+            last_error: self
+                .core
+                .network
+                .last_error(&report.address)
+                .map(str::to_owned),
         }
-    }
-
-    /// True if the member is where private addresses mean what they mean here: the link with it
-    /// uses one.
-    pub(super) fn is_at_our_site(&self, member: &MemberId) -> bool {
-        let link = self.links.up().find(|(id, _)| *id == member);
-        let path = link.and_then(|(_, peer)| peer.path());
-        path.is_some_and(Address::is_private)
     }
 }
 

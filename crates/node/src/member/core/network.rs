@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringway_transport::quic::{
-    Allow, DatagramCarrier, QuicEndpoint, QuicError, QuicOptions, SharedCoupling,
+    Allow, DatagramCarrier, MemberDatagram, QuicEndpoint, QuicError, QuicOptions, SharedCoupling,
 };
 use ringway_transport::{
     Address, AddressDescriptor, CounterSnapshot, Incoming, MemberId, PathRules, Protocol, Session,
@@ -67,14 +67,16 @@ pub(crate) struct Network {
     transports: Vec<Arc<dyn Transport>>,
     /// Sessions with members.
     sessions: HashMap<Address, Held>,
-    /// When sessions were last looked through.
-    tidied: Option<Instant>,
+    /// When to look sessions through, if there are any.
+    tidy: Option<Instant>,
     /// Sessions of senders that have not proven to be members, the oldest first.
     strangers: VecDeque<(Address, Session, Instant)>,
     /// Packets for addresses that a transport is connecting to.
     connecting: BTreeMap<Address, VecDeque<Vec<u8>>>,
     quic: Arc<QuicEndpoint>,
     over_links: Arc<QuicEndpoint>,
+    /// Takes datagrams of QUIC that came over links.
+    carried: mpsc::Sender<MemberDatagram>,
     rules: PathRules,
     /// Where members can be reached before they have said so.
     peers: Vec<PeerConfig>,
@@ -87,12 +89,12 @@ pub(crate) struct Network {
     /// Why the latest attempts to connect failed, the oldest first.
     failed: VecDeque<(Address, String)>,
     /// Packets that were not sent.
-    pub(super) dropped: Dropped,
+    pub(in crate::member) dropped: Dropped,
 }
 
 /// Packets that were not sent, by reason. Those that a transport has counted are with its counters.
 #[derive(Debug, Default)]
-pub(super) struct Dropped {
+pub(in crate::member) struct Dropped {
     /// The peer's connection has ended, and only the peer can make another.
     closed: u64,
     /// Too many waited while a transport was connecting.
@@ -107,7 +109,7 @@ pub(super) struct Dropped {
 
 impl Dropped {
     /// The numbers, with the names under which they are shown.
-    pub(super) fn by_reason(&self) -> [(&'static str, u64); 5] {
+    pub(in crate::member) fn by_reason(&self) -> [(&'static str, u64); 5] {
         [
             ("packets_dropped_closed", self.closed),
             ("packets_dropped_connecting", self.connecting),
@@ -121,9 +123,9 @@ impl Dropped {
 /// What the transports and QUIC have for the member's task.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
-    pub(super) messages: mpsc::Receiver<Incoming>,
-    /// Datagrams of QUIC that links carry.
-    pub(super) carrier: DatagramCarrier,
+    pub(in crate::member) messages: mpsc::Receiver<Incoming>,
+    /// Datagrams of QUIC for links to carry.
+    pub(in crate::member) datagrams: mpsc::Receiver<MemberDatagram>,
 }
 
 impl Network {
@@ -156,11 +158,12 @@ impl Network {
         let network = Network {
             transports: started.transports,
             sessions: HashMap::new(),
-            tidied: None,
+            tidy: None,
             strangers: VecDeque::new(),
             connecting: BTreeMap::new(),
             quic,
             over_links: Arc::new(over_links),
+            carried: carrier.incoming,
             rules: config.path_rules(),
             peers: config.peer.clone(),
             hidden: config.node.hide_address.then(Hidden::default),
@@ -171,13 +174,13 @@ impl Network {
         };
         let arrivals = Arrivals {
             messages: incoming,
-            carrier,
+            datagrams: carrier.outgoing,
         };
         Ok((network, arrivals))
     }
 
     /// What each transport has counted.
-    pub(super) fn counters(&self) -> impl Iterator<Item = (Protocol, CounterSnapshot)> {
+    pub(in crate::member) fn counters(&self) -> impl Iterator<Item = (Protocol, CounterSnapshot)> {
         let counted = |transport: &Arc<dyn Transport>| (transport.protocol(), transport.counters());
         self.transports.iter().map(counted)
     }
@@ -208,14 +211,14 @@ impl Network {
     }
 
     /// What our HELLO says.
-    pub(super) fn addresses(&self) -> Vec<AddressDescriptor> {
+    pub(in crate::member) fn addresses(&self) -> Vec<AddressDescriptor> {
         let addresses = self.transports.iter().flat_map(|t| t.addresses());
         let shown = |d: &AddressDescriptor| !self.is_hidden() || d.protocol().hides_the_host();
         addresses.filter(shown).collect()
     }
 
     /// True if this member shows its address to its parents only.
-    pub(super) fn is_hidden(&self) -> bool {
+    pub(in crate::member) fn is_hidden(&self) -> bool {
         self.hidden.is_some()
     }
 
@@ -226,7 +229,7 @@ impl Network {
 
     /// Puts routers into the order in which they are asked to be parents; `up` are parents already.
     /// False if any will do.
-    pub(super) fn order_parents(
+    pub(in crate::member) fn order_parents(
         &mut self,
         me: &MemberId,
         routers: &mut [&Certificate],
@@ -239,7 +242,7 @@ impl Network {
     }
 
     /// This router is dialled to be a parent: it may see where we are.
-    pub(super) fn show_to(&mut self, router: &Certificate) {
+    pub(in crate::member) fn show_to(&mut self, router: &Certificate) {
         let addresses = self.all_dial_addresses(router);
         if let Some(hidden) = &mut self.hidden {
             hidden.choose(router.member(), addresses);
@@ -253,21 +256,21 @@ impl Network {
     }
 
     /// True if messages can go to this address.
-    pub(super) fn carries(&self, address: &Address) -> bool {
+    pub(in crate::member) fn carries(&self, address: &Address) -> bool {
         self.permits(address) && self.transport(address).is_some()
     }
 
     /// Where a member can be dialled by what its certificate and our configuration say: cheapest
     /// transport first. Without UDP and TCP it is tried at the port that a router's QUIC has
     /// unless told otherwise.
-    pub(super) fn dial_addresses(&self, certificate: &Certificate) -> Vec<Address> {
+    pub(in crate::member) fn dial_addresses(&self, certificate: &Certificate) -> Vec<Address> {
         let mut all = self.all_dial_addresses(certificate);
         all.retain(|address| self.carries(address));
         all
     }
 
     /// As [`Network::dial_addresses`], with those that no transport of ours sends to.
-    pub(super) fn all_dial_addresses(&self, certificate: &Certificate) -> Vec<Address> {
+    pub(in crate::member) fn all_dial_addresses(&self, certificate: &Certificate) -> Vec<Address> {
         let own = certificate.address();
         let own = own.map(|address| {
             let plain = [Address::Udp(address), Address::Tcp(address)];
@@ -285,7 +288,7 @@ impl Network {
 
     /// A session over which something has come. A member's is kept; a stranger's only for its
     /// handshake, so that nobody fills the table by sending rubbish.
-    pub(super) fn remember(&mut self, now: Instant, session: Session, is_member: bool) {
+    pub(in crate::member) fn remember(&mut self, now: Instant, session: Session, is_member: bool) {
         let address = session.remote();
         if let Some(held) = self.sessions.get_mut(&address) {
             held.used = now;
@@ -318,8 +321,13 @@ impl Network {
                 used: now,
                 dialled: false,
             };
-            self.sessions.insert(address, held);
+            self.hold(now, address, held);
         }
+    }
+
+    fn hold(&mut self, now: Instant, address: Address, held: Held) {
+        self.sessions.insert(address, held);
+        self.tidy.get_or_insert(now + STRANGER_TIME / 2);
     }
 
     fn session(&mut self, now: Instant, address: &Address) -> Option<&Session> {
@@ -335,7 +343,7 @@ impl Network {
     /// Sends packets to one address; connects first where that is needed. What cannot be sent is
     /// dropped and counted. True if nothing more can go to this address: the peer's connection
     /// has ended, and only the peer can make another.
-    pub(super) fn send(
+    pub(in crate::member) fn send(
         &mut self,
         now: Instant,
         address: &Address,
@@ -407,7 +415,7 @@ impl Network {
     }
 
     /// A transport has connected, or failed to for a reason.
-    pub(super) fn connected(
+    pub(in crate::member) fn connected(
         &mut self,
         now: Instant,
         address: Address,
@@ -435,7 +443,7 @@ impl Network {
             used: now,
             dialled: true,
         };
-        self.sessions.insert(address, held);
+        self.hold(now, address, held);
     }
 
     /// Those of configured addresses stay when others have to make room.
@@ -453,7 +461,7 @@ impl Network {
     }
 
     /// Why the last attempt to connect to this address failed; none if it did not.
-    pub(super) fn last_error(&self, address: &Address) -> Option<&str> {
+    pub(in crate::member) fn last_error(&self, address: &Address) -> Option<&str> {
         let mut failed = self.failed.iter();
         let (_, reason) = failed.find(|(known, _)| known == address)?;
         Some(reason)
@@ -461,18 +469,35 @@ impl Network {
 
     /// Forgets strangers that stayed strangers; and now and then sessions that have closed, and
     /// paths that no link uses. Which those are is a long list to make in a large ring.
-    pub(super) fn tidy(&mut self, now: Instant, in_use: impl FnOnce() -> BTreeSet<Address>) {
+    pub(super) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        in_use: impl FnOnce() -> BTreeSet<Address>,
+    ) {
         self.strangers
             .retain(|(_, session, since)| !session.is_closed() && now < *since + STRANGER_TIME);
-        if self.tidied.is_some_and(|at| now < at + STRANGER_TIME / 2) {
+        if self.tidy.is_none_or(|at| now < at) {
             return;
         }
-        self.tidied = Some(now);
         let in_use = in_use();
         self.sessions.retain(|address, held| {
             let recent = now < held.used + STRANGER_TIME;
             !held.session.is_closed() && (recent || in_use.contains(address))
         });
+        self.tidy = (!self.sessions.is_empty()).then_some(now + STRANGER_TIME / 2);
+    }
+
+    /// When to call [`Network::handle_timeout`].
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        let oldest = self.strangers.front();
+        let stranger = oldest.map(|(.., since)| *since + STRANGER_TIME);
+        stranger.into_iter().chain(self.tidy).min()
+    }
+
+    /// A datagram of QUIC that came over a link with its member. False if it is lost: the endpoint
+    /// has too many unread.
+    pub(in crate::member) fn take_datagram(&self, datagram: MemberDatagram) -> bool {
+        self.carried.try_send(datagram).is_ok()
     }
 }
 

@@ -1,0 +1,201 @@
+//! Messages of applications: handed over here, sent as fast as the link takes them. Unreliable and
+//! unordered.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ringway_transport::MemberId;
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use crate::certificate::Certificate;
+use crate::limits::{MESSAGES_UNREAD, MESSAGES_WAITING};
+use crate::link::LinkMessage;
+use crate::member::core::{Core, Signal};
+use crate::member::counters::counters;
+use crate::member::handle::MemberHandle;
+use crate::member::service::{Handled, Service};
+use crate::state::StateError;
+
+/// A message of another member's application.
+pub(crate) type Arrived = (MemberId, Bytes);
+
+/// Sends messages to one member. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct MessageSender {
+    queue: mpsc::Sender<Bytes>,
+    wake: Arc<Notify>,
+}
+
+impl MessageSender {
+    /// Hands a message over, as soon as there is room. It may be lost on the way, and is if the
+    /// member cannot be reached.
+    ///
+    /// False once this member stops.
+    pub async fn send(&self, message: Bytes) -> bool {
+        let handed_over = self.queue.send(message).await.is_ok();
+        self.wake.notify_one();
+        handed_over
+    }
+}
+
+/// An application wants to send messages to a member.
+#[derive(Debug)]
+pub(in crate::member) struct Command {
+    certificate: Box<Certificate>,
+    reply: oneshot::Sender<MessageSender>,
+}
+
+impl MemberHandle {
+    /// A way to send messages to the peer's application, or none when the member is stopping.
+    pub(crate) async fn messages_to(&self, certificate: &Certificate) -> Option<MessageSender> {
+        let certificate = Box::new(certificate.clone());
+        self.ask(|reply| Command { certificate, reply }).await
+    }
+}
+
+/// Where an application's messages to one member wait.
+#[derive(Debug)]
+struct Outlet {
+    certificate: Certificate,
+    queue: mpsc::Receiver<Bytes>,
+}
+
+counters! {
+    /// What this service counts.
+    Counters {
+        messages_unreachable,
+        messages_unread,
+    }
+}
+
+/// All of them, and where messages of others go.
+#[derive(Debug)]
+pub(in crate::member) struct Messages {
+    outlets: BTreeMap<MemberId, Vec<Outlet>>,
+    wake: Arc<Notify>,
+    inbox: mpsc::Sender<Arrived>,
+    counted: Counters,
+}
+
+impl Messages {
+    /// Where messages of others arrive from now on.
+    pub(in crate::member) fn open_inbox(&mut self) -> mpsc::Receiver<Arrived> {
+        let (inbox, arrived) = mpsc::channel(MESSAGES_UNREAD);
+        self.inbox = inbox;
+        arrived
+    }
+
+    fn open(&mut self, certificate: Certificate) -> MessageSender {
+        let (queue, receiver) = mpsc::channel(MESSAGES_WAITING);
+        let member = certificate.member();
+        let outlet = Outlet {
+            certificate,
+            queue: receiver,
+        };
+        self.outlets.entry(member).or_default().push(outlet);
+        MessageSender {
+            queue,
+            wake: Arc::clone(&self.wake),
+        }
+    }
+
+    /// What has been handed over for this member is lost, as on any network without a way to it.
+    fn lose(&mut self, member: &MemberId) {
+        for outlet in self.outlets.get_mut(member).into_iter().flatten() {
+            self.counted.messages_unreachable += outlet.lose();
+        }
+    }
+}
+
+impl Outlet {
+    /// Empties the queue; gives the number of messages.
+    fn lose(&mut self) -> u64 {
+        let mut lost = 0;
+        while self.queue.try_recv().is_ok() {
+            lost += 1;
+        }
+        lost
+    }
+
+    /// Takes what the application has handed over, as much as the link has room for. False once the
+    /// application has let go of its end.
+    fn pull(&mut self, core: &mut Core, member: &MemberId, counted: &mut Counters) -> bool {
+        if self.queue.is_empty() {
+            return !self.queue.is_closed();
+        }
+        if !core.links.is_up(member) {
+            if !core.link_to(&self.certificate) {
+                counted.messages_unreachable += self.lose();
+            }
+            return true;
+        }
+        // What finds no room stays with the application, which waits as long as its queue is full.
+        while core.links.takes_messages(member) {
+            match self.queue.try_recv() {
+                Ok(message) => {
+                    let message = LinkMessage::Message(Vec::from(message).into());
+                    core.send(member, message);
+                }
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+        true
+    }
+}
+
+impl Service for Messages {
+    type Command = Command;
+
+    fn start(core: &mut Core) -> Result<Messages, StateError> {
+        // Nobody reads it yet.
+        let (inbox, _) = mpsc::channel(1);
+        Ok(Messages {
+            outlets: BTreeMap::new(),
+            wake: Arc::clone(&core.wake),
+            inbox,
+            counted: Counters::default(),
+        })
+    }
+
+    fn on_command(&mut self, core: &mut Core, command: Command) {
+        let sender = self.open(*command.certificate);
+        core.reply(command.reply, sender);
+    }
+
+    fn on_message(
+        &mut self,
+        _core: &mut Core,
+        member: MemberId,
+        message: &mut LinkMessage,
+    ) -> Handled {
+        let LinkMessage::Message(bytes) = message else {
+            return Handled::No;
+        };
+        let bytes = std::mem::take(&mut **bytes).into();
+        if self.inbox.try_send((member, bytes)).is_err() {
+            self.counted.messages_unread += 1;
+        }
+        Handled::Yes
+    }
+
+    fn on_signal(&mut self, _core: &mut Core, signal: &Signal) {
+        if let Signal::NoWay { leaf, .. } = signal {
+            self.lose(leaf);
+        }
+    }
+
+    fn on_room(&mut self, core: &mut Core) {
+        let counted = &mut self.counted;
+        self.outlets.retain(|member, of_member| {
+            of_member.retain_mut(|outlet| outlet.pull(core, member, counted));
+            !of_member.is_empty()
+        });
+    }
+
+    fn count(&self, shown: &mut BTreeMap<String, u64>) {
+        self.counted.show(shown);
+    }
+}
