@@ -4,6 +4,7 @@
 //! those that get the most stand first.
 
 mod datagrams;
+mod echo;
 mod hellos;
 mod joining;
 mod leaf_registry;
@@ -120,6 +121,7 @@ services! {
     joining: joining::Joining,
     leaf_registry: leaf_registry::LeafRegistry,
     hellos: hellos::Hellos,
+    echo: echo::Echoes,
     reach: reach::Reach,
     parents: parents::Parents,
     punch: punch::Punch,

@@ -1,7 +1,5 @@
 //! Finding a peer's QUIC address: link, HELLO, PING and PONG, in that order.
 
-mod echo;
-
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -9,28 +7,18 @@ use std::time::Instant;
 use ringway_transport::{Address, MemberId, Protocol};
 use tokio::sync::oneshot;
 
-use self::echo::Echoes;
 use crate::certificate::{Certificate, Role};
 use crate::limits::{ECHOES, HELLO_PAUSE, PEER_TIME, QUIC_TIME, SEEK_AFTER, SEEK_AGAIN};
 use crate::link::LinkMessage;
 use crate::member::answer::{Reason, Unreachable, answer};
 use crate::member::core::{Core, Signal};
 use crate::member::handle::MemberHandle;
-use crate::member::service::{Handled, LinkEvent, Service};
+use crate::member::service::{LinkEvent, Service};
 use crate::state::StateError;
-
-/// A peer is to be reached.
-#[derive(Debug)]
-pub(in crate::member) enum Command {
-    /// Over QUIC.
-    Quic(Wanted),
-    /// Over a link, to measure its round trip.
-    Echo(echo::Command),
-}
 
 /// A peer is to be reached over QUIC.
 #[derive(Debug)]
-pub(in crate::member) struct Wanted {
+pub(in crate::member) struct Command {
     certificate: Box<Certificate>,
     reply: oneshot::Sender<Result<Vec<SocketAddr>, Unreachable>>,
 }
@@ -42,9 +30,7 @@ impl MemberHandle {
         certificate: Certificate,
     ) -> Result<Vec<SocketAddr>, Unreachable> {
         let certificate = Box::new(certificate);
-        let answer = self
-            .ask(|reply| Command::Quic(Wanted { certificate, reply }))
-            .await;
+        let answer = self.ask(|reply| Command { certificate, reply }).await;
         answer.unwrap_or(Err(Unreachable::Stopping))
     }
 
@@ -58,7 +44,7 @@ impl MemberHandle {
         tokio::spawn(async move {
             let mut endless = Vec::new();
             while let Some(command) = commands.recv().await {
-                let Ok(Command::Quic(command)) = command.downcast::<Command>().map(|c| *c) else {
+                let Ok(command) = command.downcast::<Command>() else {
                     continue;
                 };
                 if command.certificate.member() == peer {
@@ -104,12 +90,11 @@ pub(in crate::member) struct Reach {
     waiting: Vec<Waiting>,
     /// When to look at the links of those who are waited for.
     look: Instant,
-    echoes: Echoes,
 }
 
 impl Reach {
-    fn begin(&mut self, core: &mut Core, wanted: Wanted) {
-        let Wanted { certificate, reply } = wanted;
+    fn begin(&mut self, core: &mut Core, command: Command) {
+        let Command { certificate, reply } = command;
         let now = core.now;
         let waiting = Waiting {
             since: now,
@@ -235,35 +220,20 @@ impl Service for Reach {
         Ok(Reach {
             waiting: Vec::new(),
             look: core.now,
-            echoes: Echoes::start(core)?,
         })
     }
 
     fn on_command(&mut self, core: &mut Core, command: Command) {
-        match command {
-            Command::Quic(wanted) => self.begin(core, wanted),
-            Command::Echo(command) => self.echoes.on_command(core, command),
-        }
+        self.begin(core, command);
     }
 
     fn on_link(&mut self, core: &mut Core, event: LinkEvent) {
-        self.echoes.on_link(core, event);
         if let LinkEvent::Up(member) = event {
             self.progress(core, &member);
         }
     }
 
-    fn on_message(
-        &mut self,
-        core: &mut Core,
-        member: MemberId,
-        message: &mut LinkMessage,
-    ) -> Handled {
-        self.echoes.on_message(core, member, message)
-    }
-
     fn on_signal(&mut self, core: &mut Core, signal: &Signal) {
-        self.echoes.on_signal(core, signal);
         match signal {
             Signal::Proven(member) => self.progress(core, member),
             Signal::NoWay { leaf, reason } | Signal::NotFound { leaf, reason } => {
@@ -273,19 +243,17 @@ impl Service for Reach {
         }
     }
 
-    fn next_deadline(&self, core: &Core) -> Option<Instant> {
+    fn next_deadline(&self, _core: &Core) -> Option<Instant> {
         let waiting = self.waiting.iter();
         let deadlines = waiting.map(|waiting| {
             let ends = waiting.since + PEER_TIME;
             let seek = waiting.is_leaf().then_some(waiting.seek);
             seek.into_iter().fold(ends, Instant::min)
         });
-        let deadlines = deadlines.map(|deadline| deadline.min(self.look));
-        deadlines.chain(self.echoes.next_deadline(core)).min()
+        deadlines.map(|deadline| deadline.min(self.look)).min()
     }
 
     fn on_deadline(&mut self, core: &mut Core) {
-        self.echoes.on_deadline(core);
         self.seek(core);
         self.ask_for_hellos(core);
         let waited_for: BTreeSet<MemberId> = self.waiting.iter().map(Waiting::member).collect();

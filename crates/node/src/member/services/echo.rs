@@ -35,9 +35,7 @@ impl MemberHandle {
     /// Measures one round trip over the link to the peer.
     pub(crate) async fn echo(&self, certificate: Certificate) -> Result<Echoed, Unreachable> {
         let certificate = Box::new(certificate);
-        let answer = self
-            .ask(|reply| super::Command::Echo(Command { certificate, reply }))
-            .await;
+        let answer = self.ask(|reply| Command { certificate, reply }).await;
         answer.unwrap_or(Err(Unreachable::Stopping))
     }
 }
