@@ -17,6 +17,7 @@
 //! validator decides, and passes them to [`Links::offer_paths`]). Which of them is used decides
 //! [`ringway_transport::Paths`]; its probes are echoes. The way back is the peer's choice.
 
+mod builds;
 mod cookie;
 mod dial;
 mod establish;
@@ -26,6 +27,7 @@ mod half_open;
 #[cfg_attr(feature = "insecure", path = "link/plain.rs")]
 mod handshake;
 mod incoming;
+mod output;
 mod peer;
 mod peers;
 mod queue;
@@ -44,9 +46,11 @@ use ringway_transport::{Address, MemberId, PathProbe, PathRules, Protocol, Prove
 pub(crate) use self::peer::Peer;
 pub(crate) use self::wire::LinkMessage;
 
+use self::builds::OtherBuilds;
 use self::cookie::Gate;
 use self::dial::HalfOpen;
 use self::half_open::UsedInitiations;
+use self::output::{Output, Room};
 use self::peers::Peers;
 use self::session::KeyBounds;
 #[cfg(feature = "fuzzing")]
@@ -54,7 +58,7 @@ use self::shown::Shown;
 use self::times::Times;
 use crate::certificate::Certificate;
 use crate::identity::Identity;
-use crate::limits::{LINK_OUTPUT, LINK_QUEUE, RECEIVE_ROOM, RECEIVER_PAUSE};
+use crate::limits::LINK_QUEUE;
 
 /// Decides from a shown certificate whether its holder may have a link.
 pub(crate) type Gatekeeper = Arc<dyn Fn(&[u8]) -> Option<Certificate> + Send + Sync>;
@@ -123,21 +127,17 @@ pub(crate) struct Links {
     used: UsedInitiations,
     /// The time in handshakes.
     times: Times,
-    /// When an earlier version was looked for last, and when it was said that there is one.
-    earlier: (Option<Instant>, Option<Instant>),
+    /// Those that there are no links with.
+    other_builds: OtherBuilds,
     /// Bytes of messages of which pieces are missing, of all links.
     reassembly_bytes: usize,
     /// Which handshakes are read.
     gate: Gate,
     /// How long sessions are used.
     bounds: KeyBounds,
-    /// When it was last said that somebody runs another build.
-    foreign_said: Option<Instant>,
     rng: rand::rngs::StdRng,
-    packets: VecDeque<(Address, Vec<u8>)>,
-    /// How many members send messages at this time, and when that was counted.
-    talking: (Option<Instant>, u32),
-    events: VecDeque<Event>,
+    output: Output,
+    room: Room,
     counters: LinkCounters,
 }
 
@@ -170,15 +170,13 @@ impl Links {
             half_open: VecDeque::new(),
             used: UsedInitiations::default(),
             times: Times::default(),
-            earlier: (None, None),
+            other_builds: OtherBuilds::default(),
             reassembly_bytes: 0,
             gate: Gate::default(),
             bounds: KeyBounds::default(),
-            foreign_said: None,
             rng: rand::SeedableRng::from_seed(seed),
-            packets: VecDeque::new(),
-            talking: (None, 1),
-            events: VecDeque::new(),
+            output: Output::default(),
+            room: Room::new(),
             counters: LinkCounters::default(),
         }
     }
@@ -206,7 +204,10 @@ impl Links {
     }
 
     pub(crate) fn counters(&self) -> LinkCounters {
-        self.counters
+        LinkCounters {
+            dropped_output_full: self.output.dropped,
+            ..self.counters
+        }
     }
 
     /// Members with a session.
@@ -319,7 +320,7 @@ impl Links {
         let peer = self.peers.get_mut(member);
         let sealed = peer.and_then(|peer| peer.seal(now, &self.bounds, message));
         match sealed {
-            Some(packet) => self.transmit(address, packet),
+            Some(packet) => self.output.transmit(address, packet),
             None => self.counters.dropped_no_link += 1,
         }
     }
@@ -375,7 +376,7 @@ impl Links {
         });
         // What still waits is not worth more than the goodbye.
         if let Some((path, packet)) = goodbye {
-            self.transmit(path, packet);
+            self.output.transmit(path, packet);
         }
         self.forget(member);
     }
@@ -394,7 +395,7 @@ impl Links {
         if let Some(dial) = peer.dial {
             self.dials.remove(&dial.index);
         }
-        self.emit(Event::Down(*member));
+        self.output.emit(Event::Down(*member));
     }
 
     fn send_probes(&mut self, now: Instant, member: &MemberId, probes: Vec<PathProbe>) {
@@ -402,7 +403,7 @@ impl Links {
             let peer = self.peers.get_mut(member);
             let sealed = peer.and_then(|peer| peer.seal_probe(now, &self.bounds, &probe));
             if let Some(packet) = sealed {
-                self.transmit(probe.address, packet);
+                self.output.transmit(probe.address, packet);
             }
         }
     }
@@ -463,32 +464,14 @@ impl Links {
         }
     }
 
-    fn transmit(&mut self, path: Address, packet: Vec<u8>) {
-        if self.packets.len() >= LINK_OUTPUT {
-            self.counters.dropped_output_full += 1;
-            return;
-        }
-        self.packets.push_back((path, packet));
-    }
-
-    fn emit(&mut self, event: Event) {
-        // An event that reports a state is never dropped; there are at most two of those for each
-        // link.
-        let may_drop = matches!(event, Event::Message(..));
-        if may_drop && self.events.len() >= LINK_OUTPUT {
-            self.counters.dropped_output_full += 1;
-            return;
-        }
-        self.events.push_back(event);
-    }
-
     /// The next packet to send. Messages that are due are put into packets now.
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<(Address, Vec<u8>)> {
-        let packet = match self.packets.pop_front() {
+        let packet = match self.output.poll_transmit() {
             Some(packet) => Some(packet),
             None if !self.peers.any_ready() => None,
             None => {
-                let (room, bounds) = (self.room(now), &self.bounds);
+                let room = self.room.share(now, || self.peers.talking());
+                let bounds = &self.bounds;
                 // There may be more: what one member gets in a round is bounded by its queue and
                 // its window.
                 self.peers
@@ -499,20 +482,9 @@ impl Links {
         packet
     }
 
-    /// Our buffers, shared between those who fill them.
-    fn room(&mut self, now: Instant) -> u32 {
-        let (counted, talking) = self.talking;
-        if counted.is_none_or(|at| now >= at + RECEIVER_PAUSE) {
-            let talking = u32::try_from(self.peers.talking()).unwrap_or(u32::MAX);
-            let talking = talking.max(1);
-            self.talking = (Some(now), talking);
-        }
-        RECEIVE_ROOM / talking
-    }
-
     /// The next thing to know.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.output.poll_event()
     }
 }
 

@@ -1,6 +1,6 @@
 //! How links come to be: handshakes begun, answered, repeated, renewed and given up.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ringway_transport::{Address, MemberId, Paths, Signer as _};
 
@@ -15,25 +15,6 @@ use super::wire::{LinkMessage, Packet};
 use super::{Event, Links};
 use crate::certificate::Certificate;
 use crate::limits::MAX_LINKS;
-
-/// How often an initiation that cannot be read is read as one of an earlier version.
-const EARLIER_PAUSE: Duration = Duration::from_secs(1);
-
-/// What is said then.
-const EARLIER: &str = "a member speaks an earlier version of the link protocol, and gets no link: update all members of \
-                       the ring together";
-
-/// How often it is said that somebody runs another build.
-const FOREIGN_PAUSE: Duration = Duration::from_secs(60);
-
-/// What is said then.
-const FOREIGN: &str = if cfg!(feature = "insecure") {
-    "this build does not encrypt its links (feature `insecure`, for benchmarks only) and has no link with a member of a secure ring: \
-             install a build without it"
-} else {
-    "refused a member whose build does not encrypt its links (feature `insecure`, for benchmarks only): it has to install a build \
-              without it"
-};
 
 impl Links {
     /// Begins a handshake with the holder of `certificate` at `addresses`, cheapest first. One that
@@ -162,7 +143,10 @@ impl Links {
         self.counters.handshakes_read += 1;
         let Ok((mut responder, shown)) = handshake::respond(&self.identity, noise) else {
             self.counters.packets_rejected += 1;
-            return self.look_for_earlier(now, &path, noise);
+            let is_earlier = || handshake::is_earlier(&self.identity, noise);
+            let earlier = self.other_builds.look_for_earlier(now, &path, is_earlier);
+            self.counters.handshakes_earlier += u64::from(earlier);
+            return;
         };
         let admitted = (self.gatekeeper)(&shown.certificate);
         let admitted = admitted.map(|certificate| certificate.member());
@@ -235,25 +219,7 @@ impl Links {
         }
         let way = half.ways.iter().find(|way| way.path == path);
         if let Some(response) = way.map(|way| half.response(way)) {
-            self.transmit(path, response);
-        }
-    }
-
-    /// An initiation could not be read: perhaps its sender's version is an earlier one. That is
-    /// looked at once a second at most, and said once a minute.
-    fn look_for_earlier(&mut self, now: Instant, path: &Address, noise: &[u8]) {
-        let (looked, said) = self.earlier;
-        if looked.is_some_and(|at| now < at + EARLIER_PAUSE) {
-            return;
-        }
-        self.earlier.0 = Some(now);
-        if !handshake::is_earlier(&self.identity, noise) {
-            return;
-        }
-        self.counters.handshakes_earlier += 1;
-        if said.is_none_or(|at| now >= at + FOREIGN_PAUSE) {
-            self.earlier.1 = Some(now);
-            tracing::warn!(%path, "{EARLIER}");
+            self.output.transmit(path, response);
         }
     }
 
@@ -266,7 +232,7 @@ impl Links {
             cookie: wanted,
         };
         let answer = answer.encode();
-        self.transmit(path, answer);
+        self.output.transmit(path, answer);
     }
 
     /// Answers an admitted member's initiation, of which `shown` was read. `from`: its path and
@@ -320,7 +286,7 @@ impl Links {
             shown: shown.certificate,
         };
         if let Some(way) = half.ways.first() {
-            self.transmit(path, half.response(way));
+            self.output.transmit(path, half.response(way));
         }
         self.half_open.push_back(half);
     }
@@ -340,7 +306,7 @@ impl Links {
             self.quotas.take(now, &member, path, 1).then_some(packet)
         });
         match again {
-            Some(packet) => self.transmit(path.clone(), packet),
+            Some(packet) => self.output.transmit(path.clone(), packet),
             None => self.counters.packets_rejected += 1,
         }
     }
@@ -349,16 +315,10 @@ impl Links {
     /// no link with it.
     pub(super) fn handle_foreign(&mut self, now: Instant, path: Address, bytes: &[u8]) {
         self.counters.handshakes_foreign += 1;
-        if self
-            .foreign_said
-            .is_none_or(|said| now >= said + FOREIGN_PAUSE)
-        {
-            self.foreign_said = Some(now);
-            tracing::warn!(%path, "{FOREIGN}");
-        }
+        self.other_builds.tell_foreign(now, &path);
         // The other side learns of it by an empty answer, shorter than what it has sent.
         if let Some(answer) = Packet::foreign_answer(bytes) {
-            self.transmit(path, answer);
+            self.output.transmit(path, answer);
         }
     }
 
@@ -453,7 +413,7 @@ impl Links {
         let peer = self.peer(now, member);
         let waiting = std::mem::take(&mut peer.waiting);
         if anew {
-            self.emit(Event::Up(member));
+            self.output.emit(Event::Up(member));
         }
         for message in waiting {
             self.send(now, &member, message);
@@ -508,7 +468,7 @@ impl Links {
         match dial.next_attempt(now) {
             Some((address, packet)) => {
                 if self.quotas.take(now, &member, &address, 1) {
-                    self.transmit(address, packet);
+                    self.output.transmit(address, packet);
                 }
             }
             None => {

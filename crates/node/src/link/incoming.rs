@@ -76,7 +76,7 @@ impl Links {
         let Some(member) = self.indices.get(&receiver).copied() else {
             self.counters.packets_unknown_session += 1;
             let packet = Packet::Unknown { receiver }.encode();
-            self.transmit(path, packet);
+            self.output.transmit(path, packet);
             return false;
         };
         let peer = self.peers.get_mut(&member);
@@ -187,7 +187,8 @@ impl Links {
             LinkMessage::EchoReply(number) => {
                 let own = self.with_paths(&member, |peer| peer.answered(now, number));
                 if own == Some(false) {
-                    self.emit(Event::Message(member, LinkMessage::EchoReply(number)));
+                    self.output
+                        .emit(Event::Message(member, LinkMessage::EchoReply(number)));
                 }
             }
             LinkMessage::Close => self.forget(&member),
@@ -227,7 +228,7 @@ impl Links {
                     None => {}
                 }
             }
-            message => self.emit(Event::Message(member, message)),
+            message => self.output.emit(Event::Message(member, message)),
         }
     }
 
