@@ -357,6 +357,7 @@ impl Core {
     pub(super) fn on_deadline(&mut self) {
         let now = self.now;
         let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
+        // Asking them again would cost more than the recorded answers: each looks at all it has.
         if is_due(self.due.links) {
             self.links.handle_timeout(now);
         }

@@ -190,6 +190,7 @@ impl Runtime {
     fn settle(&mut self) {
         loop {
             let mut moved = false;
+            // What has come first: the rest depends on it.
             while let Some(event) = self.core.links.poll_event() {
                 self.take_link_event(event);
                 moved = true;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use ringway_overlay::RingKey;
 use ringway_transport::quic::QuicEndpoint;
 use ringway_transport::{CounterSnapshot, MemberId, Protocol};
 use tokio::sync::oneshot;
@@ -11,7 +10,7 @@ use super::core::{Core, since};
 use super::handle::MemberHandle;
 use super::services::Services;
 use crate::clock::unix_seconds;
-use crate::control::{LinkStatus, RouterRef, Status, TransportStatus};
+use crate::control::{LinkStatus, Status, TransportStatus};
 use crate::limits::STATEMENT_BEHIND;
 use crate::link::Peer;
 use crate::renewal::warned_from;
@@ -77,18 +76,10 @@ fn statement_in_dns(core: &Core) -> Option<u64> {
     (lasts >= STATEMENT_BEHIND).then(|| gap.in_dns.unwrap_or_else(newest))
 }
 
-/// A router by key, and by name if its certificate is at hand.
-pub(super) fn router_ref(core: &Core, key: &RingKey) -> RouterRef {
-    let certificate = core.directory.cached_router(key);
-    RouterRef {
-        ring_key: key.to_string(),
-        name: certificate.map(|certificate| certificate.name().to_string()),
-    }
-}
-
 fn link_statuses(core: &Core) -> Vec<LinkStatus> {
     let status = |(member, peer): (&MemberId, &Peer)| {
         let certificate = core.directory.cached(member);
+        // The certificate may have ended while the link still does.
         let validated = core.validator.usable(core.now, member);
         let (window, in_flight) = peer.flow();
         LinkStatus {
@@ -159,6 +150,7 @@ fn of_overlay(core: &Core, all: &mut BTreeMap<String, u64>) {
     let Some(chord) = &core.chord else {
         return;
     };
+    // Of a router all are shown, also those that are zero.
     let overlay = chord.counters();
     let counted = [
         ("overlay_sent", core.overlay.sent),

@@ -228,6 +228,7 @@ impl Core {
                 Err(error) => Err(LookupFailed::Overlay(error.to_string())),
             };
         }
+        // A leaf has no overlay: its parents have.
         let parents = self.parents();
         if parents.is_empty() {
             return Err(LookupFailed::NoParent);

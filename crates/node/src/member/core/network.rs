@@ -61,6 +61,21 @@ struct Held {
     dialled: bool,
 }
 
+/// A session of a sender that has not proven to be a member.
+#[derive(Debug)]
+struct Stranger {
+    address: Address,
+    session: Session,
+    since: Instant,
+}
+
+/// Why an attempt to connect failed.
+#[derive(Debug)]
+struct FailedConnect {
+    address: Address,
+    reason: String,
+}
+
 /// All transports of a member.
 #[derive(Debug)]
 pub(crate) struct Network {
@@ -70,7 +85,7 @@ pub(crate) struct Network {
     /// When to look sessions through, if there are any.
     tidy: Option<Instant>,
     /// Sessions of senders that have not proven to be members, the oldest first.
-    strangers: VecDeque<(Address, Session, Instant)>,
+    strangers: VecDeque<Stranger>,
     /// Packets for addresses that a transport is connecting to.
     connecting: BTreeMap<Address, VecDeque<Vec<u8>>>,
     quic: Arc<QuicEndpoint>,
@@ -87,7 +102,7 @@ pub(crate) struct Network {
     /// The UDP port for which the home router may be asked for another.
     mapped_port: Option<u16>,
     /// Why the latest attempts to connect failed, the oldest first.
-    failed: VecDeque<(Address, String)>,
+    failed: VecDeque<FailedConnect>,
     /// Packets that were not sent.
     pub(in crate::member) dropped: Dropped,
 }
@@ -299,19 +314,24 @@ impl Network {
         let stranger = self
             .strangers
             .iter()
-            .position(|(known, ..)| *known == address);
+            .position(|stranger| stranger.address == address);
         if !is_member {
             if stranger.is_none() {
                 if self.strangers.len() >= STRANGER_SESSIONS {
                     self.strangers.pop_front();
                 }
-                self.strangers.push_back((address, session, now));
+                self.strangers.push_back(Stranger {
+                    address,
+                    session,
+                    since: now,
+                });
             }
             return;
         }
         if let Some(position) = stranger {
             self.strangers.remove(position);
         }
+        // Closed ones make room; where all are open, this one is not kept.
         if self.sessions.len() >= TRANSPORT_SESSIONS {
             self.sessions.retain(|_, held| !held.session.is_closed());
         }
@@ -336,8 +356,8 @@ impl Network {
             return Some(&held.session);
         }
         let mut strangers = self.strangers.iter();
-        let stranger = strangers.find(|(known, ..)| known == address);
-        stranger.map(|(_, session, _)| session)
+        let stranger = strangers.find(|stranger| stranger.address == *address);
+        stranger.map(|stranger| &stranger.session)
     }
 
     /// Sends packets to one address; connects first where that is needed. What cannot be sent is
@@ -376,7 +396,8 @@ impl Network {
 
     /// Forgets a session that is closed; true if we cannot make it again.
     fn has_ended(&mut self, address: &Address) -> bool {
-        self.strangers.retain(|(known, ..)| known != address);
+        self.strangers
+            .retain(|stranger| stranger.address != *address);
         let held = self.sessions.remove(address);
         let connectionless = address.protocol() == Protocol::Udp;
         !connectionless && held.is_some_and(|held| !held.dialled)
@@ -397,6 +418,7 @@ impl Network {
         };
         self.connecting
             .insert(address.clone(), VecDeque::from([packet]));
+        // Others' packets do not wait for this one's transport.
         let (address, outcomes) = (address.clone(), outcomes.clone());
         tokio::spawn(async move {
             let connected = tokio::time::timeout(CONNECT_TIME, transport.connect(&address)).await;
@@ -423,7 +445,7 @@ impl Network {
     ) {
         let waiting = self.connecting.remove(&address).unwrap_or_default();
         let count = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
-        self.failed.retain(|(known, _)| *known != address);
+        self.failed.retain(|failed| failed.address != address);
         let session = match connected {
             Ok(session) => session,
             Err(reason) => {
@@ -451,20 +473,21 @@ impl Network {
         if self.failed.len() >= CONNECT_FAILURES {
             let configured =
                 |address| (self.peers.iter()).any(|peer| peer.addresses.contains(address));
-            let other = self.failed.iter().position(|(a, _)| !configured(a));
+            let mut failed = self.failed.iter();
+            let other = failed.position(|failed| !configured(&failed.address));
             self.failed.remove(other.unwrap_or(0));
         }
         tracing::debug!(%address, reason, "a transport did not connect");
         // Of TLS it has the server's words.
         let reason = printable(&reason, CONNECT_ERROR);
-        self.failed.push_back((address, reason));
+        self.failed.push_back(FailedConnect { address, reason });
     }
 
     /// Why the last attempt to connect to this address failed; none if it did not.
     pub(in crate::member) fn last_error(&self, address: &Address) -> Option<&str> {
         let mut failed = self.failed.iter();
-        let (_, reason) = failed.find(|(known, _)| known == address)?;
-        Some(reason)
+        let failed = failed.find(|failed| failed.address == *address)?;
+        Some(&failed.reason)
     }
 
     /// Forgets strangers that stayed strangers; and now and then sessions that have closed, and
@@ -475,7 +498,7 @@ impl Network {
         in_use: impl FnOnce() -> BTreeSet<Address>,
     ) {
         self.strangers
-            .retain(|(_, session, since)| !session.is_closed() && now < *since + STRANGER_TIME);
+            .retain(|s| !s.session.is_closed() && now < s.since + STRANGER_TIME);
         if self.tidy.is_none_or(|at| now < at) {
             return;
         }
@@ -490,7 +513,7 @@ impl Network {
     /// When to call [`Network::handle_timeout`].
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let oldest = self.strangers.front();
-        let stranger = oldest.map(|(.., since)| *since + STRANGER_TIME);
+        let stranger = oldest.map(|stranger| stranger.since + STRANGER_TIME);
         stranger.into_iter().chain(self.tidy).min()
     }
 

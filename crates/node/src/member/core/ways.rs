@@ -5,6 +5,7 @@ use ringway_transport::{Address, MemberId, RelayAddress};
 
 use super::{Core, Signal};
 use crate::certificate::{Certificate, Role};
+use crate::control::RouterRef;
 use crate::limits::WAYS_THROUGH_PARENTS;
 use crate::member::answer::{Reason, Unreachable};
 
@@ -54,6 +55,15 @@ impl Core {
     pub(in crate::member) fn name_of(&self, member: &MemberId) -> String {
         let certificate = self.directory.cached(member);
         certificate.map_or_else(|| member.to_string(), |known| known.name().to_string())
+    }
+
+    /// A router as others show it: by key, and by name if its certificate is at hand.
+    pub(in crate::member) fn router_ref(&self, key: &RingKey) -> RouterRef {
+        let certificate = self.directory.cached_router(key);
+        RouterRef {
+            ring_key: key.to_string(),
+            name: certificate.map(|certificate| certificate.name().to_string()),
+        }
     }
 
     /// Begins a link if there is none; true if there is one, or one is on its way.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use ringway_transport::MemberId;
@@ -76,6 +77,8 @@ pub(in crate::member) struct Messages {
     outlets: BTreeMap<MemberId, Vec<Outlet>>,
     wake: Arc<Notify>,
     inbox: mpsc::Sender<Arrived>,
+    /// When to try again to make a link for what waits for one.
+    retry: Option<Instant>,
     counted: Counters,
 }
 
@@ -119,16 +122,17 @@ impl Outlet {
         lost
     }
 
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Takes what the application has handed over, as much as the link has room for. False once the
     /// application has let go of its end.
-    fn pull(&mut self, core: &mut Core, member: &MemberId, counted: &mut Counters) -> bool {
+    fn pull(&mut self, core: &mut Core, member: &MemberId) -> bool {
         if self.queue.is_empty() {
             return !self.queue.is_closed();
         }
         if !core.links.is_up(member) {
-            if !core.link_to(&self.certificate) {
-                counted.messages_unreachable += self.lose();
-            }
             return true;
         }
         // What finds no room stays with the application, which waits as long as its queue is full.
@@ -156,6 +160,7 @@ impl Service for Messages {
             outlets: BTreeMap::new(),
             wake: Arc::clone(&core.wake),
             inbox,
+            retry: None,
             counted: Counters::default(),
         })
     }
@@ -188,11 +193,27 @@ impl Service for Messages {
     }
 
     fn on_room(&mut self, core: &mut Core) {
-        let counted = &mut self.counted;
+        self.retry = None;
+        for (member, of_member) in &mut self.outlets {
+            if core.links.is_up(member) {
+                continue;
+            }
+            for outlet in of_member.iter_mut().filter(|outlet| !outlet.is_empty()) {
+                if core.link_to(&outlet.certificate) {
+                    self.retry = Some(core.next_look());
+                } else {
+                    self.counted.messages_unreachable += outlet.lose();
+                }
+            }
+        }
         self.outlets.retain(|member, of_member| {
-            of_member.retain_mut(|outlet| outlet.pull(core, member, counted));
+            of_member.retain_mut(|outlet| outlet.pull(core, member));
             !of_member.is_empty()
         });
+    }
+
+    fn next_deadline(&self, _core: &Core) -> Option<Instant> {
+        self.retry
     }
 
     fn count(&self, shown: &mut BTreeMap<String, u64>) {

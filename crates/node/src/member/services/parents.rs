@@ -23,7 +23,6 @@ use crate::link::LinkMessage;
 use crate::member::core::{Core, Lent, View};
 use crate::member::counters::counters;
 use crate::member::service::{Handled, LinkEvent, Service};
-use crate::member::status::router_ref;
 use crate::state::StateError;
 
 /// What one parent does for us.
@@ -246,6 +245,7 @@ impl Parents {
         let direct = direct.filter(|parent| !parent.by_mail);
         let observed: BTreeSet<&Address> = direct.flat_map(|p| &p.observed).collect();
         let relays = self.that_relay().map(relay).collect();
+        // From where we are heard is what a hidden leaf hides.
         if core.network.is_hidden() {
             return Lent {
                 relays,
@@ -371,7 +371,7 @@ impl Service for Parents {
         }
         let shown = self.shown(core).into_iter();
         let keys = shown.filter_map(|member| core.ring_key_of(&member));
-        status.parents = keys.map(|key| router_ref(core, &key)).collect();
+        status.parents = keys.map(|key| core.router_ref(&key)).collect();
         if !status.parents.is_empty() {
             status.state = "member".to_owned();
         }

@@ -146,6 +146,7 @@ impl Records {
         reply: Reply,
     ) {
         let expires = unix_seconds().saturating_add(lifetime.as_secs());
+        // A crash after this forgets nothing that was answered.
         let number = match core.state.keep_record(&name, &value, expires) {
             Ok(number) => number,
             Err(error) => return answer(reply, Err(LookupFailed::Overlay(error.to_string()))),
@@ -309,6 +310,7 @@ impl Records {
                 Err(error) => tracing::error!(%error, "own records could not be read"),
             }
         }
+        // The deadline may have been a question's.
         if core.now < self.turn {
             return;
         }
@@ -412,6 +414,7 @@ impl Service for Records {
                 verified,
                 record,
             } => {
+                // One that cannot be read is as good as none.
                 let record = record.as_ref().and_then(|bytes| Record::decode(bytes).ok());
                 let outcome = RecordOutcome {
                     copies: *copies,

@@ -19,7 +19,6 @@ use crate::link::LinkMessage;
 use crate::member::core::Core;
 use crate::member::counters::counters;
 use crate::member::service::{Handled, LinkEvent, Service};
-use crate::member::status::router_ref;
 use crate::state::StateError;
 
 counters! {
@@ -122,6 +121,7 @@ fn machine(core: &Core, key: RingKey, incarnation: u32) -> Option<Chord> {
         core.membership.certificate.clone(),
         Arc::clone(&core.directory),
     );
+    // Guessable choices of paths would help those who want to stand in them.
     let seed = *blake3::hash(&rand::random::<[u8; 32]>()).as_bytes();
     match Chord::new(key, config, seed) {
         Ok(chord) => Some(chord.with_credentials(Box::new(credentials), incarnation)),
@@ -232,7 +232,7 @@ impl Service for Ring {
         let Some(chord) = &core.chord else {
             return;
         };
-        let reference = |key: &RingKey| router_ref(core, key);
+        let reference = |key: &RingKey| core.router_ref(key);
         status.state = position(chord).to_owned();
         if self.convicted {
             status.state = "convicted".to_owned();

@@ -166,6 +166,7 @@ impl Service for RoutedMessages {
                 tries,
                 elapsed,
             } => {
+                // Who has asked may have restarted: then nothing waits under this number.
                 let delivered = Delivered {
                     by: *by,
                     verified: *verified,

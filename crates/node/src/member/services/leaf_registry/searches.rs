@@ -135,6 +135,7 @@ impl Searches {
         id: u64,
         referral: Option<&[u8]>,
     ) {
+        // An answer of any other router than the one that was asked may be a lie.
         let key = core.ring_key_of(router);
         let is_it = |asked: &Asked| asked.id == id && Some(asked.owner) == key;
         let mut searches = self.searches.iter();
