@@ -10,7 +10,7 @@ use super::Core;
 use crate::limits::{MEMBERS_CHECKED, SIGNATURE_BAN, SIGNATURES_AT_ONCE, SIGNATURES_PER_SECOND};
 
 /// Pause between two lines about members whose signatures do not verify.
-const SAID_EVERY: Duration = Duration::from_secs(60);
+const LOG_PAUSE: Duration = Duration::from_secs(60);
 
 /// Pause between two looks for those who have used none: longer than a share takes to come back.
 const TIDY_PAUSE: Duration = Duration::from_millis(500);
@@ -21,7 +21,7 @@ pub(super) struct Effort {
     used: BTreeMap<MemberId, Instant>,
     /// When to forget who has used none, if there may be somebody.
     tidy: Option<Instant>,
-    said: Option<Instant>,
+    logged: Option<Instant>,
 }
 
 impl Effort {
@@ -79,9 +79,9 @@ impl Core {
         let now = self.now;
         self.effort.failed(now, member);
         self.counted.signatures_bad += 1;
-        let said = &mut self.effort.said;
-        if said.is_none_or(|at| now >= at + SAID_EVERY) {
-            *said = Some(now);
+        let logged = &mut self.effort.logged;
+        if logged.is_none_or(|at| now >= at + LOG_PAUSE) {
+            *logged = Some(now);
             let name = self.name_of(member);
             tracing::warn!(%name, "a member sends what is not signed as it has to be: its signatures are not looked at for a while");
         }

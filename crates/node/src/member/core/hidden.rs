@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_leaf_is_told_that_its_hiding_is_the_reason() {
+    fn hiding_is_given_as_the_reason() {
         use ringway_transport::{AddressDescriptor, RelayAddress};
         let leaf = Identity::generate().unwrap();
         let parent = MemberId::new([1; 32]);

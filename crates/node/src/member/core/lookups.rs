@@ -266,3 +266,73 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members() -> Vec<MemberId> {
+        [1, 2, 3].map(|n| MemberId::new([n; 32])).to_vec()
+    }
+
+    fn target() -> RingKey {
+        RingKey::from_bytes([7; 32])
+    }
+
+    fn asked(lookups: &mut Lookups) -> Option<MemberId> {
+        Some(lookups.questions.pop_front()?.parent)
+    }
+
+    #[test]
+    fn each_parent_is_asked_once_until_all_have_failed() {
+        let (now, parents) = (Instant::now(), members());
+        let mut lookups = Lookups::default();
+        let number = lookups.begin(now, &parents, target());
+        let mut all = BTreeSet::new();
+        while let Some(parent) = asked(&mut lookups) {
+            assert!(all.insert(parent), "asked twice");
+            assert!(lookups.ended.is_empty());
+            lookups.parent_failed(now, &parents, number.0);
+        }
+        assert_eq!(all.len(), parents.len());
+        let end = lookups.ended.pop_front().unwrap();
+        assert_eq!(end.number, number);
+        assert!(matches!(end.outcome, Err(LookupFailed::Overlay(_))));
+    }
+
+    #[test]
+    fn silent_parents_are_followed_by_others_until_the_time_is_over() {
+        let (start, parents) = (Instant::now(), members());
+        let mut lookups = Lookups::default();
+        lookups.begin(start, &parents, target());
+        let first = asked(&mut lookups).unwrap();
+        lookups.proceed(start, &parents);
+        assert!(asked(&mut lookups).is_none(), "it has time to answer");
+        let due = lookups.poll_timeout().unwrap();
+        lookups.proceed(due, &parents);
+        assert_ne!(asked(&mut lookups).unwrap(), first);
+        while let Some(due) = lookups.poll_timeout() {
+            assert!(due < start + LOOKUP_TIME + PARENT_TIME);
+            lookups.proceed(due, &parents);
+        }
+        let end = lookups.ended.pop_front().unwrap();
+        assert_eq!(end.outcome.unwrap_err(), LookupFailed::TimedOut);
+    }
+
+    #[test]
+    fn what_a_parent_has_found_names_it_as_the_first_hop() {
+        let (now, parents) = (Instant::now(), members());
+        let mut lookups = Lookups::default();
+        let number = lookups.begin(now, &parents, target());
+        let [by, hop, owner] = [1, 2, 3].map(|n| RingKey::from_bytes([n; 32]));
+        let answer = ParentAnswer {
+            owner: Some(owner),
+            verified: true,
+            hops: vec![hop],
+        };
+        lookups.found_by(now, Some(by), number.0, answer);
+        let found = lookups.ended.pop_front().unwrap().outcome.unwrap();
+        assert_eq!((found.owner, found.hops), (owner, vec![by, hop]));
+        assert!(lookups.poll_timeout().is_none());
+    }
+}

@@ -371,7 +371,7 @@ impl Network {
         outcomes: &mpsc::Sender<Outcome>,
     ) -> bool {
         let count = u64::try_from(packets.len()).unwrap_or(u64::MAX);
-        // Here everything passes that leaves, also answers to whoever has found us.
+        // Here everything passes that leaves, also answers to those who have found us.
         if !self.permits(address) {
             self.dropped.hidden += count;
             return false;
@@ -541,17 +541,17 @@ fn bind_over_links(
     QuicEndpoint::over_messages(identity.signing_key(), allow, options)
 }
 
-/// Lets in whoever is known to be a member. Of anybody else DNS is asked, so that the next attempt
+/// Lets in those who are known to be members. Of others DNS is asked, so that the next attempt
 /// may succeed: a member's first packet to us may come over QUIC.
 fn allow_known(directory: &Arc<Directory>) -> Allow {
     let directory = Arc::clone(directory);
-    let places = Arc::new(Semaphore::new(LOOKED_UP));
+    let slots = Arc::new(Semaphore::new(LOOKED_UP));
     Arc::new(move |member: &MemberId| {
         if directory.cached(member).is_some() {
             return true;
         }
-        let place = Arc::clone(&places).try_acquire_owned();
-        let (Ok(place), Ok(runtime)) = (place, Handle::try_current()) else {
+        let slot = Arc::clone(&slots).try_acquire_owned();
+        let (Ok(slot), Ok(runtime)) = (slot, Handle::try_current()) else {
             return false;
         };
         let (directory, member) = (Arc::clone(&directory), *member);
@@ -559,7 +559,7 @@ fn allow_known(directory: &Arc<Directory>) -> Allow {
             if let Err(error) = directory.find(&member.to_string()).await {
                 tracing::debug!(%member, %error, "somebody unknown wants to connect");
             }
-            drop(place);
+            drop(slot);
         });
         false
     })

@@ -103,10 +103,10 @@ async fn start_programs(
         }
         return Ok(());
     }
-    for (place, program) in config.exec.iter().enumerate() {
+    for (index, program) in config.exec.iter().enumerate() {
         let started = ExecTransport::start(exec(program), inbox.clone()).await;
         let started =
-            started.map_err(|error| refused(config, error, |_| format!("exec.{place}.command")))?;
+            started.map_err(|error| refused(config, error, |_| format!("exec.{index}.command")))?;
         transports.push(Arc::new(started));
     }
     Ok(())

@@ -11,7 +11,7 @@ use crate::member::service::Service;
 use crate::state::StateError;
 
 /// Pause between two lines, and before the first.
-const SAID_EVERY: Duration = Duration::from_secs(1);
+const LOG_PAUSE: Duration = Duration::from_secs(1);
 
 /// Routers that one line names.
 const NAMED: usize = 5;
@@ -20,14 +20,14 @@ const NAMED: usize = 5;
 const WRONG_CLOCK: &str = "what other routers state had ended long ago by this machine's clock: \
                            see whether it is right";
 
-/// When it was last said what is waited for; none while this router is in the ring.
+/// When it was last logged what is waited for; none while this router is in the ring.
 #[derive(Debug, Default)]
 pub(in crate::member) struct Joining {
-    said: Option<Instant>,
+    logged: Option<Instant>,
 }
 
 /// Says what this router waits for.
-fn tell_waiting(core: &Core, waiting: &Waiting) {
+fn log_waiting(core: &Core, waiting: &Waiting) {
     let seconds = core.uptime().as_secs();
     let reason = reason(core, waiting);
     tracing::info!(
@@ -39,7 +39,7 @@ fn tell_waiting(core: &Core, waiting: &Waiting) {
 }
 
 /// It is in the ring.
-fn tell_joined(core: &Core) {
+fn log_joined(core: &Core) {
     let milliseconds = u64::try_from(core.uptime().as_millis());
     tracing::info!(
         milliseconds = milliseconds.unwrap_or(u64::MAX),
@@ -84,21 +84,21 @@ impl Service for Joining {
 
     fn on_ring(&mut self, core: &mut Core, event: &RingEvent) {
         if let RingEvent::Joined = event {
-            self.said = None;
-            tell_joined(core);
+            self.logged = None;
+            log_joined(core);
         }
     }
 
     fn next_deadline(&self, core: &Core) -> Option<Instant> {
         let on_its_way = core.chord.as_ref()?.state() != Position::Member;
-        on_its_way.then(|| self.said.map_or(core.now, |said| said + SAID_EVERY))
+        on_its_way.then(|| self.logged.map_or(core.now, |at| at + LOG_PAUSE))
     }
 
     fn on_deadline(&mut self, core: &mut Core) {
-        let first = self.said.replace(core.now).is_none();
+        let first = self.logged.replace(core.now).is_none();
         let waiting = core.chord.as_ref().and_then(Chord::waiting);
         if let Some(waiting) = waiting.filter(|_| !first) {
-            tell_waiting(core, &waiting);
+            log_waiting(core, &waiting);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Where leaves are: they register their HELLO with the ring, and whoever wants one asks for it
+//! Where leaves are: they register their HELLO with the ring, and those who want one ask for it
 //! there.
 //!
 //! ```text
 //! leaf ── Register ──▶ parent ── Keep ──▶ the router responsible ── Keep ──▶ its successor
 //!                                                 ▲
-//! whoever looks for the leaf ── FindLeaf ─────────┘
+//! who looks for the leaf ── FindLeaf ─────────────┘
 //! ```
 //!
 //! The router that is responsible for a leaf is the one for [`key_of`] its id. What it says counts

@@ -62,13 +62,13 @@ impl Membership {
             if !chord.spread(statement) {
                 self.counted.statements_too_long_to_spread += 1;
             }
-            tell_leaves(core, statement);
+            notify_leaves(core, statement);
         }
     }
 }
 
 /// The overlay leads to routers only.
-fn tell_leaves(core: &mut Core, statement: &[u8]) {
+fn notify_leaves(core: &mut Core, statement: &[u8]) {
     for leaf in core.links.members() {
         if core.is_leaf(&leaf) && core.links.is_up(&leaf) {
             core.send(&leaf, LinkMessage::Statement(statement.to_vec().into()));
@@ -117,7 +117,7 @@ impl Service for Membership {
         if let RingEvent::Statement(statement) = event {
             tracing::info!("the ring's owner has stated something new, another router says");
             core.end_revoked();
-            tell_leaves(core, statement);
+            notify_leaves(core, statement);
         }
     }
 

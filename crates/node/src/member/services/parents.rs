@@ -94,7 +94,7 @@ impl Parents {
         while chosen.len() > most {
             chosen.pop_last();
         }
-        // Who is first among them nobody chooses by its id.
+        // No router chooses by its id to be the first.
         candidates.shuffle(&mut rand::rng());
         for member in candidates {
             if chosen.len() < most {
@@ -110,7 +110,7 @@ impl Parents {
     }
 
     /// A parent that has restarted has forgotten what we registered.
-    fn is_linked_again(&mut self, member: &MemberId) {
+    fn forget_registration(&mut self, member: &MemberId) {
         if let Some(parent) = self.chosen.get_mut(member) {
             parent.register = None;
         }
@@ -146,13 +146,13 @@ impl Parents {
         if let Some(observed) = observed {
             self.mapping.heard_from(&observed);
         }
-        self.tell(core);
+        self.update(core);
         self.look_for_more(core);
     }
 
-    fn tell(&mut self, core: &mut Core) {
+    fn update(&mut self, core: &mut Core) {
         self.choose_linked(core);
-        self.say_what_has_changed(core);
+        self.announce_changes(core);
         self.register(core);
     }
 
@@ -260,7 +260,7 @@ impl Parents {
     }
 
     /// When parents or other lent addresses have changed, those who are linked are told.
-    fn say_what_has_changed(&mut self, core: &mut Core) {
+    fn announce_changes(&mut self, core: &mut Core) {
         if !core.lend(self.lent_addresses(core)) {
             return;
         }
@@ -318,7 +318,7 @@ impl Parents {
         let first = !std::mem::replace(&mut parent.answered, true);
         self.publish_relays(core);
         if first {
-            self.tell(core);
+            self.update(core);
         }
     }
 }
@@ -336,10 +336,10 @@ impl Service for Parents {
         let LinkEvent::Up(member) = event else {
             return;
         };
-        self.is_linked_again(&member);
+        self.forget_registration(&member);
         // We are to be found through it at once.
         if core.is_leaf_itself() && core.is_parent(&member) {
-            self.tell(core);
+            self.update(core);
         }
     }
 
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn by_mail_one_parent_is_kept_and_another_taken_if_it_does_not_confirm() {
+    fn by_mail_another_parent_follows_one_that_does_not_confirm() {
         let now = Instant::now();
         let mut parents = Parents::new(None);
         let all = members([1, 2, 3, 4]);
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_left_by_mail_is_said_again_once_another_way_is_there() {
+    fn registration_by_mail_is_repeated_once_another_way_is_there() {
         let now = Instant::now();
         let mut parents = Parents::new(None);
         let one = members([1; 4]);

@@ -1,6 +1,6 @@
 //! Records: a router puts and gets them itself, a leaf through all of its parents at once.
 //!
-//! Whoever passes a record on cannot change it, only withhold it or give an older one: so a leaf
+//! Those who pass a record on cannot change it, only withhold it or give an older one: so a leaf
 //! asks every parent, and takes the newest. What this member has put stays in its state, and is put
 //! again once in [`RECORDS_AGAIN`]: so it outlives even all those who keep it.
 

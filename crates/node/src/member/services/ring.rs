@@ -134,7 +134,7 @@ fn machine(core: &Core, key: RingKey, incarnation: u32) -> Option<Chord> {
 
 /// The overlay signs with a new start: the machine was set back, its date moved, or there is
 /// another copy of this home.
-fn tell_started_over(core: &Core, count: u32) {
+fn log_start_over(core: &Core, count: u32) {
     tracing::warn!(
         "this machine's date has moved, or others know statements of this router that it does \
          not: it was set back, or there is a second copy of its home"
@@ -219,7 +219,7 @@ impl Service for Ring {
                 self.convicted = true;
                 keep_evidence(core, proof);
             }
-            RingEvent::StartedOver(count) => tell_started_over(core, *count),
+            RingEvent::StartedOver(count) => log_start_over(core, *count),
             RingEvent::MemberDead(key) => tracing::info!(%key, "a router does not answer"),
             RingEvent::Isolated => {
                 tracing::warn!("all successors are gone: this router looks for the others");

@@ -1,4 +1,4 @@
-//! The HELLOs of leaves that a router keeps for whoever looks for them. Sans-IO.
+//! The HELLOs of leaves that a router keeps for those who look for them. Sans-IO.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -87,14 +87,14 @@ impl KeptHellos {
         true
     }
 
-    /// Where `member` is, if that has been renewed of late.
+    /// Where `member` is, if that has been renewed recently.
     pub(super) fn get(&self, now: Instant, member: &MemberId) -> Option<&LeafEntry> {
         let kept = self.kept.get(member)?;
         (now < kept.since + LEAF_ENTRY_TIME).then_some(&kept.entry)
     }
 
-    /// The first `most` after `last` that were renewed of late and that `wanted` wants, in order of
-    /// their members.
+    /// The first `most` after `last` that were renewed recently and that `wanted` wants, in order
+    /// of their members.
     pub(super) fn some(
         &self,
         now: Instant,

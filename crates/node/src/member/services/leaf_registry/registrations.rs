@@ -38,8 +38,8 @@ pub(super) struct Registrations {
     /// Those whose place in the ring is being looked up.
     placing: BTreeMap<MemberId, LeafEntry>,
     lookups: BTreeMap<LookupNumber, MemberId>,
-    /// From which address each leaf was told that it is heard.
-    told: BTreeMap<MemberId, Option<Address>>,
+    /// From which address each leaf was last heard, as it was reported to it.
+    reported: BTreeMap<MemberId, Option<Address>>,
     /// When to look after them; none while there are none.
     look_at: Option<Instant>,
     pub(super) counted: RegistrationCounters,
@@ -60,7 +60,7 @@ impl Registrations {
             self.counted.registrations_refused += 1;
             return;
         };
-        self.tell_observed(core, leaf);
+        self.report_observed(core, leaf);
         let again = core.now;
         self.registered.insert(leaf, Registered { hello, again });
         self.renew(core);
@@ -68,24 +68,24 @@ impl Registrations {
     }
 
     /// Tells a leaf from where it is heard.
-    fn tell_observed(&mut self, core: &mut Core, leaf: MemberId) {
+    fn report_observed(&mut self, core: &mut Core, leaf: MemberId) {
         let path = udp_path(core, &leaf).cloned();
         let address = path.as_ref().map(ToString::to_string);
         let relays = core.network.relay_rate() > 0;
         core.send(&leaf, LinkMessage::Observed { address, relays });
-        self.told.insert(leaf, path);
+        self.reported.insert(leaf, path);
     }
 
     /// Tells leaves that have moved. Only those that registered are asked about.
-    fn tell_moved(&mut self, core: &mut Core) {
-        self.told.retain(|leaf, _| core.links.is_up(leaf));
-        let told = self.told.iter();
-        let moved: Vec<MemberId> = told
-            .filter(|(leaf, told)| udp_path(core, leaf) != told.as_ref())
+    fn report_moved(&mut self, core: &mut Core) {
+        self.reported.retain(|leaf, _| core.links.is_up(leaf));
+        let reported = self.reported.iter();
+        let moved: Vec<MemberId> = reported
+            .filter(|(leaf, path)| udp_path(core, leaf) != path.as_ref())
             .map(|(leaf, _)| *leaf)
             .collect();
         for leaf in moved {
-            self.tell_observed(core, leaf);
+            self.report_observed(core, leaf);
         }
     }
 
@@ -145,9 +145,9 @@ impl Registrations {
     }
 
     pub(super) fn on_deadline(&mut self, core: &mut Core) {
-        self.tell_moved(core);
+        self.report_moved(core);
         self.renew(core);
-        let some = !(self.told.is_empty() && self.registered.is_empty());
+        let some = !(self.reported.is_empty() && self.registered.is_empty());
         self.look_at = some.then(|| core.next_look());
     }
 }

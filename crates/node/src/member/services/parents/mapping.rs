@@ -1,7 +1,7 @@
 //! A port of the home router that leads to this leaf, where the router gives one: by PCP or NAT-PMP
 //! (RFC 6887, RFC 6886).
 //!
-//! Nobody is asked before a parent has heard us from a public address that is not our own: on
+//! No router is asked before a parent has heard us from a public address that is not our own: on
 //! loopback, at a site with its own router, or without a NAT nothing is sent.
 
 use std::io;
@@ -106,7 +106,7 @@ fn local_address(remote: SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// Gets a mapping and renews it, for ever; asks anew when we have moved.
+/// Gets a mapping and renews it, for ever; asks again when we have moved.
 async fn hold(port: NonZeroU16, found: watch::Sender<Option<SocketAddr>>, moved: Arc<Notify>) {
     let mut mapping: Option<Mapping> = None;
     loop {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_asked_where_there_is_no_nat() {
+    fn no_router_is_asked_where_there_is_no_nat() {
         for heard_from in [
             "udp://127.0.0.1:7000",
             "udp://10.0.0.1:7000",
