@@ -49,8 +49,9 @@ fn all(seen: &mut mpsc::UnboundedReceiver<usize>) -> Vec<usize> {
     std::iter::from_fn(|| seen.try_recv().ok()).collect()
 }
 
+/// A third party named in a HELLO gets one message no larger than that.
 #[tokio::test]
-async fn a_third_party_named_in_a_hello_gets_one_message_no_larger_than_that() {
+async fn third_party_in_hello_gets_one_small_message() {
     let mut owner = Owner::new();
     let oslo = Honest::start(&mut owner, "oslo", DIRECT).await;
     let mut mallory = Puppet::new(&mut owner, "mallory").await;
@@ -78,8 +79,9 @@ async fn a_third_party_named_in_a_hello_gets_one_message_no_larger_than_that() {
     );
 }
 
+/// A QUIC handshake goes to no host at which the member has not answered.
 #[tokio::test]
-async fn a_quic_handshake_goes_to_no_host_at_which_the_member_has_not_answered() {
+async fn quic_handshake_goes_only_where_member_has_answered() {
     let mut owner = Owner::new();
     let oslo = Honest::start(&mut owner, "oslo", DIRECT).await;
     let mut mallory = Puppet::new(&mut owner, "mallory").await;
@@ -126,8 +128,9 @@ async fn take_mail(stream: TcpStream, lines: mpsc::UnboundedSender<String>) -> O
     Some(())
 }
 
+/// A mailing list named in HELLOs gets a mail or two that no list passes on.
 #[tokio::test]
-async fn a_mailing_list_named_in_hellos_gets_a_mail_or_two_that_no_list_passes_on() {
+async fn mailing_list_in_hellos_gets_few_automatic_mails() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let (lines, mut said) = mpsc::unbounded_channel();
@@ -170,8 +173,9 @@ async fn a_mailing_list_named_in_hellos_gets_a_mail_or_two_that_no_list_passes_o
     assert_eq!(count("Auto-Submitted: auto-"), mails, "{all_said:?}");
 }
 
+/// What another member answers to a PING passed on proves nothing.
 #[tokio::test]
-async fn what_another_member_answers_to_a_ping_passed_on_proves_nothing() {
+async fn pong_of_another_member_proves_nothing() {
     let mut owner = Owner::new();
     let oslo = Honest::start(&mut owner, "oslo", DIRECT).await;
     let lima = Honest::start(&mut owner, "lima", DIRECT).await;
@@ -268,8 +272,9 @@ async fn a_pong_of_yesterday_proves_nothing_today() {
     assert!(oslo.counter("pongs_refused").await > 0);
 }
 
+/// Past a member's quota nothing more is sent there.
 #[tokio::test]
-async fn past_a_members_quota_nothing_more_is_sent_there() {
+async fn nothing_is_sent_past_a_members_quota() {
     const QUOTA: u32 = 20;
     let mut owner = Owner::new();
     let oslo = Honest::start(&mut owner, "oslo", DIRECT).await;
@@ -302,8 +307,9 @@ async fn past_a_members_quota_nothing_more_is_sent_there() {
     assert!(reason.contains("quota"), "{reason}");
 }
 
+/// Ten thousand HELLOs of one member cost others nothing.
 #[tokio::test]
-async fn ten_thousand_hellos_of_one_member_cost_others_nothing() {
+async fn ten_thousand_hellos_cost_other_members_nothing() {
     const HELLOS: u64 = 10_000;
     let mut owner = Owner::new();
     let oslo = Honest::start(&mut owner, "oslo", DIRECT).await;
@@ -348,8 +354,9 @@ async fn ten_thousand_hellos_of_one_member_cost_others_nothing() {
     assert!(oslo.directory.cached(&alice.certificate.member()).is_some());
 }
 
+/// Forged HELLOs of a member are held against it and cost next to nothing.
 #[tokio::test]
-async fn forged_hellos_of_a_member_are_held_against_it_and_cost_next_to_nothing() {
+async fn forged_hellos_are_cheap_and_held_against_sender() {
     const HELLOS: usize = 2_000;
     let mut owner = Owner::new();
     let oslo = Honest::start(&mut owner, "oslo", DIRECT).await;

@@ -42,8 +42,9 @@ async fn relayed(
     None
 }
 
+/// A router makes a link with another for its leaf and for no other.
 #[tokio::test]
-async fn a_router_makes_a_link_with_another_for_its_leaf_and_for_nobody_else() {
+async fn router_links_to_another_only_for_its_leaf() {
     let mut owner = Owner::new();
     let oslo = Honest::start(&mut owner, "oslo", DIRECT).await;
     let lima = Honest::start(&mut owner, "lima", DIRECT).await;
@@ -125,8 +126,9 @@ async fn gets(router: &mut Puppet, expected: &BTreeSet<MemberId>) {
     );
 }
 
+/// A router that joins gets the leaves that it is responsible for.
 #[tokio::test]
-async fn a_router_that_joins_gets_the_leaves_that_it_is_responsible_for() {
+async fn joining_router_gets_leaves_of_its_range() {
     let mut owner = Owner::new();
     let oslo = Honest::start(&mut owner, "oslo", DIRECT).await;
     let mut lima = Puppet::at(&mut owner, "lima", Some(free_address().unwrap())).await;
@@ -166,8 +168,9 @@ async fn a_router_that_joins_gets_the_leaves_that_it_is_responsible_for() {
     gets(&mut lima, &expected).await;
 }
 
+/// A leaf that says nothing more is registered again.
 #[tokio::test]
-async fn a_leaf_that_says_nothing_more_is_registered_again() {
+async fn silent_leaf_is_registered_again() {
     let mut owner = Owner::new();
     let oslo = Honest::start(&mut owner, "oslo", DIRECT).await;
     let mut alice = Puppet::new(&mut owner, "alice").await;

@@ -146,8 +146,9 @@ fn was_asked_for_its_view(router: &Router) -> bool {
     heard.iter().any(|m| matches!(m, Message::GetView { .. }))
 }
 
+/// A router that ends tells those around it that it leaves.
 #[tokio::test]
-async fn a_router_that_ends_tells_those_around_it_that_it_leaves() {
+async fn ending_router_notifies_its_neighbours() {
     let mut owner = Owner::new();
     let (oslo, mut routers) = ring(&mut owner, &["lima", "cairo", "quito"]).await;
     until(&oslo, &mut routers, |routers| {
@@ -172,8 +173,9 @@ async fn a_router_that_ends_tells_those_around_it_that_it_leaves() {
     }
 }
 
+/// A router that tells two stories is convicted by a file and stays so.
 #[tokio::test]
-async fn a_router_that_tells_two_stories_is_convicted_by_a_file_and_stays_so() {
+async fn two_stories_convict_router_across_restarts() {
     let mut owner = Owner::new();
     let (oslo, mut routers) = ring(&mut owner, &["mallory"]).await;
     until(&oslo, &mut routers, |routers| {

@@ -47,8 +47,9 @@ async fn flood(to: SocketAddr, moved: Arc<Moved>) {
     }
 }
 
+/// A flood of handshakes costs bounded work and excludes none.
 #[tokio::test]
-async fn a_flood_of_handshakes_costs_bounded_work_and_keeps_nobody_out() {
+async fn handshake_flood_costs_bounded_work_and_excludes_none() {
     let mut owner = Owner::new();
     let oslo = Honest::start(&mut owner, "oslo", DIRECT).await;
     let mut bob = Puppet::new(&mut owner, "bob").await;
@@ -86,8 +87,9 @@ async fn a_flood_of_handshakes_costs_bounded_work_and_keeps_nobody_out() {
     assert_eq!(oslo.counter("links_revoked").await, 0);
 }
 
+/// The sessions of a revoked member end at once.
 #[tokio::test]
-async fn the_sessions_of_a_revoked_member_end_at_once() {
+async fn sessions_of_revoked_member_end_at_once() {
     let mut owner = Owner::new();
     let oslo = Honest::start(&mut owner, "oslo", DIRECT).await;
     let mut mallory = Puppet::new(&mut owner, "mallory").await;

@@ -98,8 +98,9 @@ mod tests {
         MemberId::new(bytes)
     }
 
+    /// Each member has a share and bad signatures end it.
     #[test]
-    fn each_member_has_a_share_and_bad_signatures_end_it() {
+    fn bad_signatures_end_a_members_share() {
         let now = Instant::now();
         let mut effort = Effort::default();
         let taken = |effort: &mut Effort, at: Instant, n: u16| {

@@ -85,8 +85,9 @@ mod tests {
         Certificate::issue(owner, &fields)
     }
 
+    /// The same routers are asked until they do not answer.
     #[test]
-    fn the_same_routers_are_asked_until_they_do_not_answer() {
+    fn same_routers_are_asked_while_they_answer() {
         let owner = Identity::generate().unwrap();
         let routers: Vec<Certificate> = (1..20).map(|number| router(&owner, number)).collect();
         let me = owner.member();

@@ -283,8 +283,9 @@ mod tests {
         Some(lookups.questions.pop_front()?.parent)
     }
 
+    /// Each parent is asked once until all have failed.
     #[test]
-    fn each_parent_is_asked_once_until_all_have_failed() {
+    fn each_parent_is_asked_once_until_all_fail() {
         let (now, parents) = (Instant::now(), members());
         let mut lookups = Lookups::default();
         let number = lookups.begin(now, &parents, target());
@@ -300,8 +301,9 @@ mod tests {
         assert!(matches!(end.outcome, Err(LookupFailed::Overlay(_))));
     }
 
+    /// Silent parents are followed by others until the time is over.
     #[test]
-    fn silent_parents_are_followed_by_others_until_the_time_is_over() {
+    fn silent_parents_are_followed_by_others_until_timeout() {
         let (start, parents) = (Instant::now(), members());
         let mut lookups = Lookups::default();
         lookups.begin(start, &parents, target());
@@ -319,8 +321,9 @@ mod tests {
         assert_eq!(end.outcome.unwrap_err(), LookupFailed::TimedOut);
     }
 
+    /// What a parent has found names it as the first hop.
     #[test]
-    fn what_a_parent_has_found_names_it_as_the_first_hop() {
+    fn answering_parent_is_the_first_hop() {
         let (now, parents) = (Instant::now(), members());
         let mut lookups = Lookups::default();
         let number = lookups.begin(now, &parents, target());

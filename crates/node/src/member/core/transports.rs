@@ -225,8 +225,9 @@ fn exec(config: &ExecConfig) -> ExecOptions {
 mod tests {
     use super::*;
 
+    /// Addresses of other machines are refused by their key.
     #[test]
-    fn addresses_of_other_machines_are_refused_by_their_key() {
+    fn foreign_listen_addresses_name_their_key() {
         let home = tempfile::tempdir().unwrap();
         let refused = |text: &str, listen: &str| {
             std::fs::write(crate::home::config_path(home.path()), text).unwrap();

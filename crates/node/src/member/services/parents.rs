@@ -390,8 +390,9 @@ mod tests {
         numbers.map(|n| MemberId::new([n; 32])).to_vec()
     }
 
+    /// By mail another parent follows one that does not confirm.
     #[test]
-    fn by_mail_another_parent_follows_one_that_does_not_confirm() {
+    fn by_mail_unconfirmed_parent_is_replaced() {
         let now = Instant::now();
         let mut parents = Parents::new(None);
         let all = members([1, 2, 3, 4]);
@@ -416,8 +417,9 @@ mod tests {
         assert!(parents.chosen.contains_key(&kept), "it has confirmed");
     }
 
+    /// Registration by mail is repeated once another way is there.
     #[test]
-    fn registration_by_mail_is_repeated_once_another_way_is_there() {
+    fn registration_by_mail_is_repeated_by_better_way() {
         let now = Instant::now();
         let mut parents = Parents::new(None);
         let one = members([1; 4]);

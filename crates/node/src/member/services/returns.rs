@@ -88,8 +88,9 @@ mod tests {
 
     use super::*;
 
+    /// Members are back after a silence or with a new link.
     #[test]
-    fn members_are_back_after_a_silence_or_with_a_new_link() {
+    fn members_are_back_after_silence_or_new_link() {
         let mut returns = Returns::new();
         let [a, b] = [1, 2].map(|id| MemberId::new([id; 32]));
         let start = Instant::now();

@@ -208,8 +208,9 @@ mod tests {
         }
     }
 
+    /// No router is asked where there is no NAT.
     #[test]
-    fn no_router_is_asked_where_there_is_no_nat() {
+    fn no_mapping_is_asked_without_nat() {
         for heard_from in [
             "udp://127.0.0.1:7000",
             "udp://10.0.0.1:7000",
