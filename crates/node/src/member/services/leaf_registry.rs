@@ -7,9 +7,9 @@
 //! who looks for the leaf ── FindLeaf ─────────────┘
 //! ```
 //!
-//! The router that is responsible for a leaf is the one for [`key_of`] its id. What it says counts
-//! for nothing but the leaf's own signature. It keeps HELLOs in memory; records that survive more
-//! than [`LEAF_ENTRY_COPIES`] crashes have their place behind the same two questions.
+//! The router that is responsible for a leaf is the one for [`kept::key_of`] its id. What it says
+//! counts for nothing but the leaf's own signature. It keeps HELLOs in memory; records that
+//! survive more than [`LEAF_ENTRY_COPIES`] crashes have their place behind the same two questions.
 
 mod handover;
 mod kept;
@@ -27,6 +27,8 @@ use ringway_transport::MemberId;
 use self::handover::HandOver;
 #[cfg(feature = "fuzzing")]
 pub(crate) use self::kept::decode_anything;
+#[cfg(test)]
+pub(in crate::member) use self::kept::key_of;
 use self::kept::{KeptHellos, LeafEntry};
 use self::registrations::Registrations;
 use self::searches::Searches;
@@ -37,13 +39,6 @@ use crate::member::core::{Core, LookupNumber, Signal};
 use crate::member::counters::counters;
 use crate::member::service::{Handled, LinkEvent, Service};
 use crate::state::StateError;
-
-/// Where the ring keeps what is known of a leaf.
-pub(in crate::member) fn key_of(member: &MemberId) -> RingKey {
-    let mut name = b"ringway leaf".to_vec();
-    name.extend_from_slice(member.as_bytes());
-    RingKey::point(&name)
-}
 
 counters! {
     /// What this service counts itself.

@@ -7,8 +7,7 @@ use minicbor::bytes::ByteVec;
 use ringway_overlay::{RingKey, between};
 use ringway_transport::MemberId;
 
-use super::kept::KeptHellos;
-use super::key_of;
+use super::kept::{KeptHellos, key_of};
 use crate::limits::HANDED_OVER;
 use crate::link::LinkMessage;
 use crate::member::core::Core;

@@ -5,9 +5,17 @@ use std::ops::Bound;
 use std::time::Instant;
 
 use bytes::Bytes;
+use ringway_overlay::RingKey;
 use ringway_transport::{Hello, MemberId, Referral};
 
 use crate::limits::{LEAF_ENTRIES, LEAF_ENTRIES_PER_ROUTER, LEAF_ENTRY_BYTES, LEAF_ENTRY_TIME};
+
+/// Where the ring keeps what is known of a leaf.
+pub(in crate::member) fn key_of(member: &MemberId) -> RingKey {
+    let mut name = b"ringway leaf".to_vec();
+    name.extend_from_slice(member.as_bytes());
+    RingKey::point(&name)
+}
 
 /// A leaf's HELLO, and receipts of those who have proved its addresses.
 #[derive(Clone, Debug)]

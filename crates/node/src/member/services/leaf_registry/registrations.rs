@@ -7,8 +7,7 @@ use std::time::Instant;
 use ringway_overlay::RingKey;
 use ringway_transport::{Address, Hello, MemberId, Protocol, Receipt};
 
-use super::kept::LeafEntry;
-use super::key_of;
+use super::kept::{LeafEntry, key_of};
 use crate::clock::unix_seconds;
 use crate::limits::{LEAF_ENTRY_RECEIPTS, REGISTER_AGAIN, REGISTER_PAUSE};
 use crate::link::LinkMessage;

@@ -7,8 +7,7 @@ use std::time::Instant;
 use ringway_overlay::RingKey;
 use ringway_transport::{Address, MemberId, Protocol};
 
-use super::kept::LeafEntry;
-use super::key_of;
+use super::kept::{LeafEntry, key_of};
 use crate::certificate::Certificate;
 use crate::clock::unix_seconds;
 use crate::limits::{PEER_TIME, SEARCH_AGAIN, SEARCHES};
