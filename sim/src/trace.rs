@@ -1,6 +1,9 @@
 //! A running hash of everything that happened: two runs are the same exactly if their traces are.
 
 use std::fmt;
+use std::time::Duration;
+
+use ringway_overlay::RingKey;
 
 /// FNV-1a, 64 bits: not secure, and the same on every machine and in every version.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,6 +28,20 @@ impl Trace {
             self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
         self.length += 1;
+    }
+
+    /// Adds something of a kind that concerns a member at a virtual time.
+    pub(crate) fn note(&mut self, kind: u8, at: Duration, member: &RingKey, bytes: &[u8]) {
+        self.add(&[kind]);
+        self.add(&at.as_nanos().to_be_bytes());
+        self.add(member.as_bytes());
+        self.add(bytes);
+    }
+
+    /// The hash so far.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        self.hash
     }
 
     /// How often something was added.

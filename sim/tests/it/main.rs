@@ -21,6 +21,7 @@ mod restart;
 mod routes;
 mod secure;
 mod steps;
+mod traces;
 mod trials;
 mod worth;
 
