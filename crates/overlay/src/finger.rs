@@ -17,10 +17,13 @@ use std::time::{Duration, Instant};
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
 
-use crate::chord::Chord;
-use crate::group::{Density, width};
+use crate::context::Cx;
+use crate::effect::Effect;
+use crate::event::LookupFailure;
+use crate::group::width;
 use crate::key::{Offset, RingKey};
 use crate::limits::{MAX_FINGER_FAILURES, MAX_FINGERS};
+use crate::lookup::{Around, Asker, Found, Inquiry, Origin, Rule};
 
 /// One finger.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,8 +79,14 @@ pub(crate) struct Fingers {
 }
 
 impl Fingers {
-    /// The first lookup is at `first`.
-    pub(crate) fn start(&mut self, first: Instant) {
+    /// This member is in the ring now: the first finger is looked up soon, but not by all who join
+    /// together at once.
+    pub(crate) fn start(&mut self, cx: &mut Cx<'_>) {
+        let within = cx.config.finger_interval / 16;
+        let first = match cx.trust.credentials() {
+            Some(_) => cx.now + within.mul_f64(cx.rng.random()),
+            None => cx.now,
+        };
         *self = Fingers {
             next: Some(first),
             ..Fingers::default()
@@ -137,7 +146,7 @@ impl Fingers {
     }
 
     /// The finger with the greatest offset below `offset`.
-    fn before(&self, offset: Offset) -> Option<&Finger> {
+    pub(crate) fn before(&self, offset: Offset) -> Option<&Finger> {
         self.entries.iter().rfind(|finger| finger.offset < offset)
     }
 
@@ -176,146 +185,134 @@ impl Fingers {
             self.cursor = Some(past.next());
         }
     }
-}
 
-impl Chord {
-    /// How far members stand from each other, as far as this one can tell.
-    pub(crate) fn density(&self) -> Density {
-        let fingers = &self.fingers.entries;
-        let everybody = self.knows_everybody();
-        Density::estimate(self.own_group(), everybody, fingers, self.config.group)
+    pub(crate) fn is_due(&self, cx: &Cx<'_>) -> bool {
+        cx.member && self.next.is_some_and(|next| next <= cx.now)
     }
 
-    /// The nearest finger that is worth having; none where the own group holds the whole ring.
-    fn first_offset(&self) -> Option<Offset> {
-        if self.credentials.is_some() {
-            let spacing = self.density().spacing;
-            let any = !self.knows_everybody() && spacing > 0.0;
-            return any.then(|| Offset::reaching(2.0 * spacing));
-        }
-        let last = self.ring.successors.last()?;
-        let first = Offset::reaching(self.me.share_to(last));
-        (first != Offset::MAX).then_some(first)
-    }
-
-    pub(crate) fn fingers_due(&mut self, now: Instant) {
-        if !self.is_member() || self.fingers.next.is_none_or(|next| next > now) {
-            return;
-        }
-        let pause = self.finger_pause();
-        self.fingers.next = Some(now + pause);
-        let Some(first) = self.first_offset() else {
+    /// Asks for the lookup of the next finger. `own` is the own group, `first` the offset of the
+    /// nearest finger that is worth having.
+    pub(crate) fn look_up_next(&mut self, cx: &mut Cx<'_>, own: &[RingKey], first: Option<Offset>) {
+        let pause = self.pause(cx);
+        self.next = Some(cx.now + pause);
+        let Some(first) = first else {
             return;
         };
-        let own = self.own_group();
-        if own.len() > self.config.group / 2 {
+        if own.len() > cx.config.group / 2 {
             let gaps = u32::try_from(own.len()).unwrap_or(u32::MAX);
             let spacing = width(own) / f64::from(gaps.saturating_sub(1));
-            self.fingers.compare(spacing);
+            self.compare(spacing);
         }
         // One step below may come and go with the estimate.
         let keep = first.share() / 2.0;
-        self.fingers
-            .entries
-            .retain(|finger| finger.offset.share() >= keep);
-        if self.credentials.is_some() && self.fingers.cursor.is_none() {
-            self.start_own_lookup(now);
+        self.entries.retain(|finger| finger.offset.share() >= keep);
+        let rule = if cx.trust.has_credentials() {
+            Rule::Verified
+        } else {
+            Rule::Plain
+        };
+        if rule == Rule::Verified && self.cursor.is_none() {
+            cx.effect(Effect::LookUp(own_group_inquiry(cx.me)));
         }
-        let offset = self.fingers.cursor.map_or(first, |next| next.max(first));
-        self.fingers.cursor = Some(offset);
-        self.start_finger_lookup(now, offset, self.me.plus(offset));
+        let offset = self.cursor.map_or(first, |next| next.max(first));
+        self.cursor = Some(offset);
+        let inquiry = Inquiry::new(Asker::Finger(offset), cx.me.plus(offset), rule);
+        let inquiry = inquiry.from(Origin::Finger(offset)).at_most(1);
+        cx.effect(Effect::LookUp(inquiry));
     }
 
     /// Time to the next lookup of a finger: what can wait most waits longest while this member is
     /// overloaded, or lookups fail.
-    fn finger_pause(&mut self) -> Duration {
-        let part = if self.fingers.complete { 1 } else { 16 };
-        let doubt = self.doubt();
-        let pause = self.config.finger_interval / part;
-        let failures = match self.credentials {
-            Some(_) => self.fingers.failures.min(MAX_FINGER_FAILURES),
-            None => 0,
+    fn pause(&self, cx: &mut Cx<'_>) -> Duration {
+        let part = if self.complete { 1 } else { 16 };
+        let doubt = cx.doubt();
+        let pause = cx.config.finger_interval / part;
+        let failures = if cx.trust.has_credentials() {
+            self.failures.min(MAX_FINGER_FAILURES)
+        } else {
+            0
         };
         let pause = pause.saturating_mul(1 << failures);
-        let pause = self.jittered(pause.mul_f64(doubt * doubt));
+        let pause = cx.jittered(pause.mul_f64(doubt * doubt));
         pause.max(Duration::from_millis(1))
     }
 
-    /// When the first of the fingers is looked up: not by all who join together at once.
-    pub(crate) fn first_finger(&mut self, now: Instant) -> Instant {
-        if self.credentials.is_none() {
-            return now;
+    /// The lookup of a finger's point has ended.
+    pub(crate) fn looked_up(
+        &mut self,
+        cx: &Cx<'_>,
+        offset: Offset,
+        result: Result<Found, LookupFailure>,
+    ) {
+        match result {
+            Ok(Found {
+                around: Around::Views(views),
+                ..
+            }) => {
+                self.found(offset, views.group, views.numbers);
+            }
+            Ok(found) => self.found_owner(&cx.me, offset, found.owner),
+            Err(_) => self.not_found(offset),
         }
-        let within = self.config.finger_interval / 16;
-        now + within.mul_f64(self.rng.random())
-    }
-
-    /// The members who can say most about the finger at `offset`: those of the finger before it, or
-    /// else the own group.
-    pub(crate) fn finger_sources(&self, offset: Offset) -> (Vec<RingKey>, Vec<RingKey>) {
-        let own: Vec<RingKey> = self.neighbours.keys().collect();
-        let before = self.fingers.before(offset);
-        let before = before.map_or_else(Vec::new, |finger| finger.group.clone());
-        (before, own)
     }
 
     /// The group around a finger's point, and the numbers of the views that say so.
-    pub(crate) fn finger_found(
-        &mut self,
-        offset: Offset,
-        group: Vec<RingKey>,
-        mut numbers: BTreeMap<RingKey, u64>,
-    ) {
-        self.fingers.failures = 0;
+    fn found(&mut self, offset: Offset, group: Vec<RingKey>, mut numbers: BTreeMap<RingKey, u64>) {
+        self.failures = 0;
         numbers.retain(|key, _| group.contains(key));
-        self.fingers.set(offset, group, numbers);
-        self.fingers.advance(offset);
+        self.set(offset, group, numbers);
+        self.advance(offset);
     }
 
-    /// The owner of a finger's point, for a member that keeps no groups. All points up to the owner
-    /// have it too.
-    pub(crate) fn finger_owner_found(&mut self, offset: Offset, owner: RingKey) {
-        self.fingers.failures = 0;
-        let reach = Offset::within(&self.me.distance_to(&owner));
-        let past = reach.filter(|_| owner != self.me).unwrap_or(Offset::MAX);
-        let entries = &mut self.fingers.entries;
+    /// The owner of a finger's point, for a member `me` that keeps no groups. All points up to the
+    /// owner have it too.
+    fn found_owner(&mut self, me: &RingKey, offset: Offset, owner: RingKey) {
+        self.failures = 0;
+        let reach = Offset::within(&me.distance_to(&owner));
+        let past = reach.filter(|_| owner != *me).unwrap_or(Offset::MAX);
+        let entries = &mut self.entries;
         entries.retain(|finger| finger.offset < offset || finger.offset > past);
         entries.retain(|finger| !finger.group.contains(&owner));
-        if owner != self.me {
-            self.fingers.set(offset, vec![owner], BTreeMap::new());
+        if owner != *me {
+            self.set(offset, vec![owner], BTreeMap::new());
         }
-        self.fingers.advance(past.max(offset));
+        self.advance(past.max(offset));
     }
 
-    pub(crate) fn finger_not_found(&mut self, offset: Offset) {
-        self.fingers.failures = self.fingers.failures.saturating_add(1);
-        self.fingers.advance(offset);
+    fn not_found(&mut self, offset: Offset) {
+        self.failures = self.failures.saturating_add(1);
+        self.advance(offset);
     }
+}
+
+/// Who stands around `me`, seen from a random finger.
+pub(crate) fn own_group_inquiry(me: RingKey) -> Inquiry {
+    let inquiry = Inquiry::new(Asker::OwnGroup, me, Rule::Verified);
+    inquiry.from(Origin::AnyFinger).at_most(1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
 
     #[test]
     fn an_owner_replaces_the_fingers_that_it_makes_superfluous() {
         let me = RingKey::ZERO;
-        let mut chord = Chord::new(me, Config::default(), [1; 32]).unwrap();
+        let mut fingers = Fingers::default();
         let at = |level, digit| Offset { level, digit };
         for (level, digit) in [(50, 1), (50, 2), (50, 4), (51, 2)] {
             let offset = at(level, digit);
-            chord.finger_owner_found(offset, me.plus(offset));
+            fingers.found_owner(&me, offset, me.plus(offset));
         }
-        assert_eq!(chord.fingers.entries.len(), 4);
-        chord.finger_owner_found(at(50, 1), me.plus(at(50, 4)));
-        let offsets: Vec<Offset> = chord.fingers.entries.iter().map(|f| f.offset).collect();
+        assert_eq!(fingers.entries.len(), 4);
+        fingers.found_owner(&me, at(50, 1), me.plus(at(50, 4)));
+        let offsets: Vec<Offset> = fingers.entries.iter().map(|f| f.offset).collect();
         assert_eq!(offsets, [at(50, 1), at(51, 2)]);
-        assert_eq!(chord.fingers.cursor, Some(at(50, 5)));
-        chord.finger_owner_found(at(50, 5), me);
-        assert_eq!(chord.fingers.entries.len(), 1);
-        assert!(chord.fingers.complete);
-        assert_eq!(chord.fingers.cursor, None);
+        assert_eq!(fingers.cursor, Some(at(50, 5)));
+        fingers.found_owner(&me, at(50, 5), me);
+        assert_eq!(fingers.entries.len(), 1);
+        assert!(fingers.complete);
+        assert_eq!(fingers.cursor, None);
     }
 
     #[test]

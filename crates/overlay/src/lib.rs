@@ -105,23 +105,28 @@
 
 mod chord;
 mod config;
+mod context;
 mod credentials;
+mod effect;
 mod event;
 mod finger;
 mod group;
 mod health;
 pub mod invariant;
 mod key;
+mod known;
 pub mod limits;
 mod lookup;
 mod message;
 mod news;
+mod output;
 mod peers;
 mod proof;
 mod record;
 mod request;
 mod ring;
 mod route;
+mod trust;
 mod view;
 mod wire;
 

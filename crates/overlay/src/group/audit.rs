@@ -20,54 +20,64 @@ use std::time::Instant;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
 
-use crate::chord::Chord;
-use crate::credentials::Standing;
+use crate::context::Cx;
 use crate::group::around;
 use crate::key::RingKey;
 use crate::limits::AUDIT_INTERVAL;
 use crate::message::Message;
 use crate::view::SignedHeader;
 
-impl Chord {
-    pub(crate) fn audits_due(&mut self, now: Instant) {
-        if !self.is_member() || self.witnessed.next_audit.is_none_or(|next| next > now) {
-            return;
-        }
-        self.plan_audit(now);
-        let mut point = [0; 32];
-        self.rng.fill_bytes(&mut point);
-        if !self.knows_everybody() {
-            self.start_audit(now, RingKey::from_bytes(point));
-        }
+/// When this member audits others.
+#[derive(Debug, Default)]
+pub(crate) struct Audits {
+    next: Option<Instant>,
+}
+
+impl Audits {
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.next
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.next = None;
     }
 
     /// The next audit is some time from now.
-    pub(crate) fn plan_audit(&mut self, now: Instant) {
-        let pause = self.jittered(AUDIT_INTERVAL.mul_f64(self.doubt()));
-        self.witnessed.next_audit = Some(now + pause);
+    pub(crate) fn plan(&mut self, cx: &mut Cx<'_>) {
+        let pause = cx.jittered(AUDIT_INTERVAL.mul_f64(cx.doubt()));
+        self.next = Some(cx.now + pause);
     }
 
-    /// A lookup has ended with `group`: what its members `said` is told to members next to them,
-    /// all of it after an audit.
-    pub(crate) fn tell_neighbours(
-        &mut self,
-        group: &[RingKey],
-        said: &[SignedHeader],
-        audit: bool,
-    ) {
-        for said in said {
-            if !audit && !self.rng.random_bool(self.config.witness_share) {
-                continue;
-            }
-            let author = said.header.author;
-            let beside = around(&author, self.config.group, group.iter().copied());
-            let usable = |key: &RingKey| {
-                *key != author && *key != self.me && self.standing(key) == Standing::Certified
-            };
-            let beside: Vec<RingKey> = beside.into_iter().filter(usable).collect();
-            if let Some(neighbour) = beside.choose(&mut self.rng).copied() {
-                self.send(neighbour, Message::Witness { said: *said });
-            }
+    /// The random point to look up now, if an audit is due.
+    pub(crate) fn due(&mut self, cx: &mut Cx<'_>) -> Option<RingKey> {
+        if !cx.member || self.next.is_none_or(|next| next > cx.now) {
+            return None;
+        }
+        self.plan(cx);
+        let mut point = [0; 32];
+        cx.rng.fill_bytes(&mut point);
+        Some(RingKey::from_bytes(point))
+    }
+}
+
+/// A lookup has ended with `group`: what its members `said` is told to members next to them, `all`
+/// of it after an audit.
+pub(crate) fn tell_neighbours(
+    cx: &mut Cx<'_>,
+    group: &[RingKey],
+    said: &[SignedHeader],
+    all: bool,
+) {
+    for said in said {
+        if !all && !cx.rng.random_bool(cx.config.witness_share) {
+            continue;
+        }
+        let author = said.header.author;
+        let beside = around(&author, cx.config.group, group.iter().copied());
+        let usable = |key: &RingKey| *key != author && *key != cx.me && cx.trust.is_usable(key);
+        let beside: Vec<RingKey> = beside.into_iter().filter(usable).collect();
+        if let Some(neighbour) = beside.choose(cx.rng).copied() {
+            cx.send(neighbour, Message::Witness { said: *said });
         }
     }
 }

@@ -11,15 +11,18 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::chord::Chord;
-use crate::credentials::Standing;
-use crate::group::around;
+use super::around;
+use super::start::Starts;
+use crate::context::Cx;
+use crate::effect::Effect;
+use crate::event::LookupFailure;
 use crate::key::{RingKey, between};
-use crate::limits::{MAX_STRANGERS, STRANGER_PAUSE, VIEW_GRACE, VIEW_LIFETIME, VIEW_PAUSE};
-use crate::lookup::DENSE;
+use crate::limits::{MAX_STRANGERS, STRANGER_PAUSE, VIEW_LIFETIME, VIEW_PAUSE};
+use crate::lookup::{Around, Found};
 use crate::message::{Message, RequestId};
 use crate::request::Purpose;
-use crate::view::{Start, View};
+use crate::ring::Pointers;
+use crate::view::View;
 
 #[derive(Debug)]
 struct Neighbour {
@@ -28,20 +31,16 @@ struct Neighbour {
 }
 
 /// The own group. It is empty outside the ring, and for a member without credentials.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Neighbours {
+    me: RingKey,
+    /// Members of a whole group.
+    size: usize,
     members: BTreeMap<RingKey, Neighbour>,
     /// The own group as it follows from that, this member included.
     group: Vec<RingKey>,
     view: Option<View>,
-    /// The number of the view that this member has signed last.
-    pub(crate) number: u64,
-    /// Which start of this member that was.
-    pub(crate) start: Start,
-    /// When the last new start began without an end of the process.
-    pub(crate) started_over: Option<Instant>,
-    /// What clock and date were when this member had something to sign last.
-    pub(crate) date: Option<(Instant, u64)>,
+    starts: Starts,
     next: Option<Instant>,
     /// When gaps may be looked into again.
     look_again: Option<Instant>,
@@ -50,11 +49,32 @@ pub(crate) struct Neighbours {
     signed: Option<Instant>,
     /// Who was asked for its view and cannot be taken in, until when it is not asked again.
     strangers: VecDeque<(RingKey, Instant)>,
-    /// Views that have come since this member is outside the ring and had ended by its clock.
-    pub(crate) ended: u32,
 }
 
 impl Neighbours {
+    /// Without neighbours. `size`: how many a whole group has, this member among them. `seed` is
+    /// what starts are drawn from.
+    pub(crate) fn new(me: RingKey, size: usize, seed: [u8; 32]) -> Neighbours {
+        Neighbours {
+            me,
+            size,
+            members: BTreeMap::new(),
+            group: vec![me],
+            view: None,
+            starts: Starts::new(seed),
+            next: None,
+            look_again: None,
+            sign_at: None,
+            signed: None,
+            strangers: VecDeque::new(),
+        }
+    }
+
+    /// The first view of this start will have the number after `incarnation`.
+    pub(crate) fn begin_start(&mut self, incarnation: u32) {
+        self.starts.begin(incarnation);
+    }
+
     pub(crate) fn begin(&mut self, now: Instant) {
         self.stop();
         self.next = Some(now);
@@ -62,14 +82,32 @@ impl Neighbours {
     }
 
     pub(crate) fn stop(&mut self) {
-        *self = Neighbours {
-            number: self.number,
-            start: self.start,
-            started_over: self.started_over,
-            date: self.date,
-            view: self.view.take(),
-            ..Neighbours::default()
-        };
+        self.members.clear();
+        self.group = vec![self.me];
+        self.next = None;
+        self.look_again = None;
+        self.sign_at = None;
+        self.signed = None;
+        self.strangers.clear();
+    }
+
+    pub(crate) fn me(&self) -> RingKey {
+        self.me
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// This member's group: itself and the neighbours around it, clockwise.
+    pub(crate) fn members(&self) -> &[RingKey] {
+        &self.group
+    }
+
+    /// Whom the neighbours name in their views, each as often as it is named.
+    pub(crate) fn named(&self) -> impl Iterator<Item = &RingKey> {
+        let views = self.members.values();
+        views.flat_map(|neighbour| neighbour.view.group.iter())
     }
 
     pub(crate) fn next_due(&self) -> Option<Instant> {
@@ -82,10 +120,6 @@ impl Neighbours {
 
     pub(crate) fn contains(&self, key: &RingKey) -> bool {
         self.members.contains_key(key)
-    }
-
-    pub(crate) fn view(&self) -> Option<&View> {
-        self.view.as_ref()
     }
 
     /// The latest view of a neighbour.
@@ -111,127 +145,103 @@ impl Neighbours {
         let heard = self.members.get(key).map(|neighbour| neighbour.heard);
         heard.is_some_and(|heard| now.saturating_duration_since(heard) <= time)
     }
-}
-
-impl Chord {
-    /// This member's group: itself and the neighbours around it, clockwise.
-    pub(crate) fn own_group(&self) -> &[RingKey] {
-        if self.neighbours.group.is_empty() {
-            std::slice::from_ref(&self.me)
-        } else {
-            &self.neighbours.group
-        }
-    }
 
     fn regroup(&mut self) {
-        let keys = self.neighbours.keys().chain([self.me]);
-        self.neighbours.group = around(&self.me, self.config.group, keys);
+        let keys = self.keys().chain([self.me]);
+        self.group = around(&self.me, self.size, keys);
     }
 
-    /// Whether the ring is so small that all its members are in the own group: then no neighbour
-    /// names anybody else, and no finger holds anybody else.
-    pub(crate) fn knows_everybody(&self) -> bool {
-        let group = self.own_group();
-        let named = self.neighbours.members.values();
-        let mut named = named.flat_map(|neighbour| neighbour.view.group.iter());
-        let alone = self.ring.successors.is_empty() && self.ring.predecessor.is_none();
-        group.len() < self.config.group
-            && (alone || group.len() > 1)
-            && self.ring.successors.iter().all(|key| group.contains(key))
-            && named.all(|key| group.contains(key))
-            && self.fingers.keys().all(|key| group.contains(&key))
+    /// Asks the neighbour that has been silent for longest, if it is time to. True if it is also
+    /// time to look at the group from elsewhere: silent neighbours hide those behind them.
+    pub(crate) fn ask_due(&mut self, cx: &mut Cx<'_>, pointers: &Pointers) -> bool {
+        if !self.acts(cx) || self.next.is_none_or(|next| next > cx.now) {
+            return false;
+        }
+        let pause = cx.config.group_interval.mul_f64(cx.doubt());
+        let pause = cx.jittered(pause);
+        self.next = Some(cx.now + pause);
+        let members = self.members.iter();
+        let quietest = members.min_by_key(|(_, neighbour)| neighbour.heard);
+        if let Some(key) = quietest.map(|(key, _)| *key) {
+            self.contact(cx, key);
+        }
+        self.consider_pointers(cx, pointers);
+        self.look_again.is_none_or(|at| at <= cx.now)
     }
 
-    pub(crate) fn group_due(&mut self, now: Instant) {
-        if self.credentials.is_none() || !self.is_member() {
-            return;
-        }
-        let due = |time: Option<Instant>| time.is_some_and(|time| time <= now);
-        if due(self.neighbours.next) {
-            let pause = self.config.group_interval.mul_f64(self.doubt());
-            let pause = self.jittered(pause);
-            self.neighbours.next = Some(now + pause);
-            self.ask_a_neighbour(now);
-        }
-        if due(self.neighbours.sign_at) {
-            self.sign_view(now);
+    /// The group is being looked up from elsewhere: not again for a while.
+    pub(crate) fn looked_up(&mut self, cx: &Cx<'_>) {
+        let pause = cx.config.group_interval.mul_f64(8.0 * cx.doubt());
+        self.look_again = Some(cx.now + pause);
+    }
+
+    /// The lookup of the own key has ended: those around it may be neighbours.
+    pub(crate) fn group_looked_up(&self, cx: &mut Cx<'_>, result: Result<Found, LookupFailure>) {
+        if let Ok(Found {
+            around: Around::Views(views),
+            ..
+        }) = result
+        {
+            views.group.iter().for_each(|key| self.consider(cx, *key));
         }
     }
 
-    fn ask_a_neighbour(&mut self, now: Instant) {
-        let quiet = self.neighbours.members.iter();
-        let quietest = quiet
-            .min_by_key(|(_, neighbour)| neighbour.heard)
-            .map(|(key, _)| *key);
-        if let Some(key) = quietest {
-            self.contact(now, key);
+    /// Signs and announces the own view, if it is time to.
+    pub(crate) fn sign_due(&mut self, cx: &mut Cx<'_>) {
+        if self.acts(cx) && self.sign_at.is_some_and(|at| at <= cx.now) {
+            self.sign_view(cx);
         }
-        self.consider_pointers(now);
-        // Silent neighbours hide those behind them; from elsewhere they can be seen.
-        if self.neighbours.look_again.is_some_and(|at| at > now) {
-            return;
-        }
-        let gaps = self.density().stretch(self.own_group()) > DENSE;
-        if gaps && !self.knows_everybody() {
-            let pause = self.config.group_interval.mul_f64(8.0 * self.doubt());
-            self.neighbours.look_again = Some(now + pause);
-            self.start_own_lookup(now);
-        }
+    }
+
+    fn acts(&self, cx: &Cx<'_>) -> bool {
+        cx.member && cx.trust.has_credentials()
     }
 
     /// Asks the members that ring maintenance points to, if they belong to the own group.
-    pub(crate) fn consider_pointers(&mut self, now: Instant) {
-        let pointers = self.ring.successors.iter().copied();
-        let pointers: Vec<RingKey> = pointers.chain(self.ring.predecessor).collect();
-        for key in pointers {
-            self.consider(now, key);
-        }
+    fn consider_pointers(&self, cx: &mut Cx<'_>, pointers: &Pointers) {
+        pointers.keys().for_each(|key| self.consider(cx, key));
     }
 
     /// Asks `key` for its view, if it would be in the own group and is not yet. Outside the ring
     /// there is no group, and nobody is asked.
-    pub(crate) fn consider(&mut self, now: Instant, key: RingKey) {
-        if !self.is_member() || self.neighbours.contains(&key) || !self.belongs(&key) {
+    pub(crate) fn consider(&self, cx: &mut Cx<'_>, key: RingKey) {
+        if !cx.member || self.contains(&key) || !self.belongs(&key) {
             return;
         }
-        if self.neighbours.is_stranger(now, &key) {
+        if self.is_stranger(cx.now, &key) || cx.is_suspect(&key) || !cx.trust.is_usable(&key) {
             return;
         }
-        if self.peers.is_suspect(now, &key) || self.standing(&key) != Standing::Certified {
-            return;
-        }
-        self.contact(now, key);
+        self.contact(cx, key);
     }
 
     /// Whether `key` is among the nearest of this member and those it knows around it.
     fn belongs(&self, key: &RingKey) -> bool {
-        let group = self.own_group();
-        let balanced = group.get(self.config.group / 2) == Some(&self.me);
-        if group.len() == self.config.group
+        let (group, g) = (self.members(), self.size);
+        let balanced = group.get(g / 2) == Some(&self.me);
+        // A whole group with this member in its middle has room only between its ends.
+        if group.len() == g
             && balanced
             && let (Some(first), Some(last)) = (group.first(), group.last())
             && !between(first, key, last)
         {
             return false;
         }
-        let keys = self.neighbours.keys().chain([self.me, *key]);
-        *key != self.me && around(&self.me, self.config.group, keys).contains(key)
+        let keys = self.keys().chain([self.me, *key]);
+        *key != self.me && around(&self.me, g, keys).contains(key)
     }
 
-    pub(crate) fn contact(&mut self, now: Instant, key: RingKey) {
-        if self.requests.is_open(&key, Purpose::Contact) {
+    /// Asks `key` for its view, unless it is being asked.
+    pub(crate) fn contact(&self, cx: &mut Cx<'_>, key: RingKey) {
+        if cx.requests.is_open(&key, Purpose::Contact) {
             return;
         }
-        let have = self.neighbours.view_of(&key).map_or(0, View::number);
-        self.request(now, key, Purpose::Contact, |id| Message::GetView {
-            id,
-            have,
-        });
+        let have = self.view_of(&key).map_or(0, View::number);
+        cx.request(key, Purpose::Contact, |id| Message::GetView { id, have });
     }
 
-    pub(crate) fn answer_view(&mut self, now: Instant, from: RingKey, id: RequestId, have: u64) {
-        let answer = match self.neighbours.view() {
-            _ if !self.is_member() => Message::NotMember { id },
+    pub(crate) fn answer_view(&mut self, cx: &mut Cx<'_>, from: RingKey, id: RequestId, have: u64) {
+        let answer = match &self.view {
+            _ if !cx.member => Message::NotMember { id },
             None => Message::NotMember { id },
             Some(view) if view.number() == have => Message::Unchanged { id },
             Some(view) => Message::ViewIs {
@@ -239,148 +249,139 @@ impl Chord {
                 view: view.clone(),
             },
         };
-        self.send(from, answer);
-        self.others_have(now, have);
+        cx.send(from, answer);
+        if self.starts.others_have(cx, have) && cx.member {
+            self.group_changed(cx);
+        }
         // It lives. Whether it is in the ring says its own answer.
-        self.consider(now, from);
+        self.consider(cx, from);
     }
 
-    pub(crate) fn contact_answered(&mut self, now: Instant, from: RingKey, answer: Message) {
+    pub(crate) fn contact_answered(
+        &mut self,
+        cx: &mut Cx<'_>,
+        pointers: &Pointers,
+        from: RingKey,
+        answer: Message,
+    ) {
         match answer {
-            Message::ViewIs { view, .. } => self.view_came(now, from, view),
+            Message::ViewIs { view, .. } => self.view_came(cx, from, view),
             Message::Unchanged { .. } => {
-                if let Some(neighbour) = self.neighbours.members.get_mut(&from) {
-                    neighbour.heard = now;
+                if let Some(neighbour) = self.members.get_mut(&from) {
+                    neighbour.heard = cx.now;
                 }
             }
             _ => {
-                self.neighbours.cannot_take(now, from);
-                self.neighbour_gone(now, &from);
+                self.cannot_take(cx.now, from);
+                self.remove(cx, pointers, &from);
             }
         }
     }
 
-    /// A member says what its group is.
-    pub(crate) fn view_came(&mut self, now: Instant, from: RingKey, view: View) {
-        if !self.is_member() || view.author() != from || !self.holds(now, &view) {
-            self.neighbours.cannot_take(now, from);
-            self.counters.malformed += 1;
+    /// A member says what its group is. Before that counts it is compared with what the member has
+    /// said before.
+    pub(crate) fn view_came(&mut self, cx: &mut Cx<'_>, from: RingKey, view: View) {
+        if !cx.member || view.author() != from || !cx.trust.accepts(cx.now, &view) {
+            self.cannot_take(cx.now, from);
+            cx.count_malformed();
             return;
         }
-        self.compare(now, &view.signed);
-        let known = self.neighbours.view_of(&from).map_or(0, View::number);
-        if self.is_convicted(&from) || view.number() < known {
+        cx.effect(Effect::Said(view.signed));
+        cx.effect(Effect::ViewAccepted(view));
+    }
+
+    /// Takes in a view that has been checked and compared: its author may have been convicted.
+    pub(crate) fn take_view(&mut self, cx: &mut Cx<'_>, view: View) {
+        let from = view.author();
+        let known = self.view_of(&from).map_or(0, View::number);
+        if cx.trust.is_convicted(&from) || view.number() < known {
+            return;
+        }
+        if !self.contains(&from) && !self.belongs(&from) {
             return;
         }
         let named = view.group.clone();
-        if self.neighbours.contains(&from) || self.belongs(&from) {
-            let start = view.signed.header.incarnation();
-            let neighbour = Neighbour { heard: now, view };
-            let before = self.neighbours.members.insert(from, neighbour);
-            if before.is_none() {
-                self.keep_the_nearest(now);
-            }
-            let started = |before: Neighbour| before.view.signed.header.incarnation();
-            if before.map(started) != Some(start) {
-                self.offer_records(now, from);
-                self.tell_convictions(from);
-            }
-            for key in named {
-                self.consider(now, key);
-            }
+        let start = view.signed.header.incarnation();
+        let heard = cx.now;
+        let before = self.members.insert(from, Neighbour { heard, view });
+        if before.is_none() {
+            self.keep_the_nearest(cx);
         }
+        let started = |before: Neighbour| before.view.signed.header.incarnation();
+        if before.map(started) != Some(start) {
+            cx.effect(Effect::NeighbourCame(from));
+        }
+        cx.effect(Effect::Named(named));
     }
 
-    /// Whether a view is well formed, signed by its author, and has not ended for long.
-    pub(crate) fn holds(&mut self, now: Instant, view: &View) -> bool {
-        let Some(credentials) = &self.credentials else {
-            return false;
-        };
-        let credentials = credentials.as_ref();
-        let unix = credentials.unix_time(now);
-        let current = view.is_current(unix.saturating_sub(VIEW_GRACE.as_secs()));
-        let holds = current && view.is_valid(credentials);
-        if !current {
-            self.neighbours.ended = self.neighbours.ended.saturating_add(1);
-        }
-        holds
-    }
-
-    pub(crate) fn neighbour_gone(&mut self, now: Instant, key: &RingKey) {
-        if self.neighbours.members.remove(key).is_none() {
+    /// `key` is no neighbour any more. Others that were behind it may be.
+    pub(crate) fn remove(&mut self, cx: &mut Cx<'_>, pointers: &Pointers, key: &RingKey) {
+        if self.members.remove(key).is_none() {
             return;
         }
-        self.neighbour_lost(now);
+        cx.effect(Effect::NeighbourLost);
         self.regroup();
-        self.group_changed(now);
-        let views = self.neighbours.members.values().map(|n| &n.view);
-        let named: Vec<RingKey> = views.flat_map(|view| view.group.iter().copied()).collect();
+        self.group_changed(cx);
+        let named: Vec<RingKey> = self.named().copied().collect();
         for key in named {
-            self.consider(now, key);
+            self.consider(cx, key);
         }
-        self.consider_pointers(now);
+        self.consider_pointers(cx, pointers);
     }
 
-    fn keep_the_nearest(&mut self, now: Instant) {
+    fn keep_the_nearest(&mut self, cx: &Cx<'_>) {
         self.regroup();
-        let Neighbours { members, group, .. } = &mut self.neighbours;
+        let Neighbours { members, group, .. } = self;
         members.retain(|key, _| group.contains(key));
-        self.group_changed(now);
+        self.group_changed(cx);
     }
 
     /// The own view has to be signed anew, but not too often.
-    fn group_changed(&mut self, now: Instant) {
-        let earliest = self.neighbours.signed;
-        let earliest = earliest.map_or(now, |at| at + VIEW_PAUSE.mul_f64(self.doubt()));
-        self.neighbours.sign_at = Some(earliest.max(now));
+    fn group_changed(&mut self, cx: &Cx<'_>) {
+        let earliest = self.signed;
+        let earliest = earliest.map_or(cx.now, |at| at + VIEW_PAUSE.mul_f64(cx.doubt()));
+        self.sign_at = Some(earliest.max(cx.now));
     }
 
-    /// The next view is signed even if nothing in it changes.
-    pub(crate) fn sign_anew(&mut self, now: Instant) {
-        self.group_changed(now);
-    }
-
-    fn sign_view(&mut self, now: Instant) {
-        let unix = self.credentials.as_ref().map(|c| c.unix_time(now));
-        self.look_at_the_date(now, unix.unwrap_or_default());
-        let group = self.own_group().to_vec();
-        let Some(credentials) = &self.credentials else {
+    fn sign_view(&mut self, cx: &mut Cx<'_>) {
+        let Some(unix) = cx.trust.unix_time(cx.now) else {
             return;
         };
-        let credentials = credentials.as_ref();
-        let unix = credentials.unix_time(now);
-        let view = self.neighbours.view.as_ref();
+        self.starts.check_date(cx, unix);
+        let start = self.starts.start();
         let lasts = |view: &View| view.is_current(unix.saturating_add(VIEW_LIFETIME.as_secs() / 2));
-        let start = self.neighbours.start;
-        let same = |view: &View| view.signed.header.start == start && view.group == group;
-        let same = view.is_some_and(|view| same(view) && lasts(view));
-        self.neighbours.sign_at = Some(now + VIEW_LIFETIME / 2);
-        if same {
+        let same = |view: &View| view.signed.header.start == start && view.group == self.group;
+        let valid = self
+            .view
+            .as_ref()
+            .is_some_and(|view| same(view) && lasts(view));
+        self.sign_at = Some(cx.now + VIEW_LIFETIME / 2);
+        let Some(credentials) = cx.trust.credentials().filter(|_| !valid) else {
             return;
-        }
-        let number = self.neighbours.number.wrapping_add(1);
+        };
+        let numbered = (start, self.starts.next_number());
         let expires = unix.saturating_add(VIEW_LIFETIME.as_secs());
-        let view = View::sign(credentials, self.me, (start, number), view, expires, group);
-        self.neighbours.number = number;
-        self.neighbours.signed = Some(now);
-        self.neighbours.view = Some(view.clone());
-        let neighbours: Vec<RingKey> = self.neighbours.keys().collect();
-        for key in neighbours {
+        let (before, group) = (self.view.as_ref(), self.group.clone());
+        let view = View::sign(credentials, self.me, numbered, before, expires, group);
+        self.starts.count_view();
+        self.signed = Some(cx.now);
+        for key in self.keys() {
             let view = view.clone();
-            self.send(key, Message::Announce { view });
+            cx.send(key, Message::Announce { view });
         }
+        self.view = Some(view);
     }
 
     /// Whether a neighbour has answered within two rounds of stabilisation.
-    pub(crate) fn answered_lately(&self, now: Instant, key: &RingKey) -> bool {
-        let time = self.config.stabilise_interval.saturating_mul(2);
-        self.neighbours.is_fresh(now, key, time) && !self.peers.is_suspect(now, key)
+    pub(crate) fn answered_lately(&self, cx: &Cx<'_>, key: &RingKey) -> bool {
+        let time = cx.config.stabilise_interval.saturating_mul(2);
+        self.is_fresh(cx.now, key, time) && !cx.is_suspect(key)
     }
 
     /// Whether a neighbour has answered since all have been asked once, as one is after the other.
-    pub(crate) fn answered_in_this_pass(&self, now: Instant, key: &RingKey) -> bool {
-        let group = u32::try_from(self.config.group).unwrap_or(u32::MAX);
-        let time = self.config.group_interval.saturating_mul(group);
-        self.neighbours.is_fresh(now, key, time) && !self.peers.is_suspect(now, key)
+    pub(crate) fn answered_in_this_pass(&self, cx: &Cx<'_>, key: &RingKey) -> bool {
+        let group = u32::try_from(cx.config.group).unwrap_or(u32::MAX);
+        let time = cx.config.group_interval.saturating_mul(group);
+        self.is_fresh(cx.now, key, time) && !cx.is_suspect(key)
     }
 }

@@ -7,37 +7,34 @@
 //! were not there. Only the ring's owner removes it for good.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
 
 use rand::seq::IteratorRandom;
 
-use crate::chord::Chord;
+use super::neighbours::Neighbours;
+use crate::context::Cx;
 use crate::credentials::Standing;
+use crate::effect::Effect;
 use crate::event::Event;
 use crate::key::RingKey;
-use crate::limits::{
-    CONVICTED_TOLD, MAX_ACCUSED, MAX_CONVICTED, MAX_PROOFS_TOLD, MAX_SAID, MAX_SPEAKERS,
-};
+use crate::limits::{CONVICTED_TOLD, MAX_ACCUSED, MAX_PROOFS_TOLD, MAX_SAID, MAX_SPEAKERS};
 use crate::message::Message;
 use crate::proof::{Accusation, Proof};
 use crate::request::Purpose;
+use crate::trust::{Conviction, Trust};
 use crate::view::SignedHeader;
 
-/// What members said lately, and who is convicted.
+/// What members said lately, and accusations that cannot be judged yet.
 #[derive(Debug, Default)]
-pub(crate) struct Witnessed {
+pub(crate) struct Witness {
     said: BTreeMap<RingKey, VecDeque<SignedHeader>>,
-    convicted: BTreeMap<RingKey, Conviction>,
     /// Accusations, made or said to be false, by who said so and is asked for the certificate of
     /// somebody in it.
     waiting: BTreeMap<RingKey, Claim>,
     /// Whether the caller knows that this member is convicted itself.
     own: bool,
-    /// When to audit next.
-    pub(crate) next_audit: Option<Instant>,
 }
 
-impl Witnessed {
+impl Witness {
     /// Remembers a statement, and gives an earlier one that contradicts it. `group` is whose
     /// statements to keep longest.
     fn remember(&mut self, said: &SignedHeader, group: &[RingKey]) -> Option<SignedHeader> {
@@ -68,72 +65,59 @@ impl Witnessed {
         let earlier = self.said.get(&said.header.author);
         earlier.is_some_and(|earlier| earlier.contains(said))
     }
-}
-
-impl Chord {
-    pub(crate) fn is_convicted(&self, key: &RingKey) -> bool {
-        self.witnessed.convicted.contains_key(key)
-    }
-
-    /// The members that this one holds proof against, and the proof.
-    pub fn convicted(&self) -> impl Iterator<Item = (RingKey, &Proof)> {
-        self.witnessed
-            .convicted
-            .iter()
-            .map(|(key, conviction)| (*key, &conviction.proof))
-    }
-
-    /// Whether `key` may be used at all.
-    pub(crate) fn standing(&self, key: &RingKey) -> Standing {
-        if self.is_convicted(key) {
-            return Standing::Refused;
-        }
-        let credentials = self.credentials.as_ref();
-        credentials.map_or(Standing::Certified, |credentials| credentials.standing(key))
-    }
 
     /// Compares a statement, whose signature has been checked, with what its author said before.
-    pub(crate) fn compare(&mut self, now: Instant, said: &SignedHeader) {
-        let group = self.own_group().to_vec();
-        if let Some(other) = self.witnessed.remember(said, &group) {
+    pub(crate) fn compare(&mut self, cx: &mut Cx<'_>, group: &Neighbours, said: &SignedHeader) {
+        if let Some(other) = self.remember(said, group.members()) {
             let (first, second) = (other, *said);
-            self.convict(now, Proof::TwoStories { first, second });
+            self.convict(cx, Proof::TwoStories { first, second });
         }
     }
 
-    pub(crate) fn handle_witness(&mut self, now: Instant, said: &SignedHeader) {
+    /// Somebody passes on what a member of the own group has said elsewhere.
+    pub(crate) fn handle_witness(
+        &mut self,
+        cx: &mut Cx<'_>,
+        group: &Neighbours,
+        said: &SignedHeader,
+    ) {
         let author = said.header.author;
-        if !self.neighbours.contains(&author) || self.witnessed.knows(said) {
+        if !group.contains(&author) || self.knows(said) {
             return;
         }
-        if self.is_genuine(said) {
-            self.compare(now, said);
+        if cx.trust.is_genuine(said) {
+            self.compare(cx, group, said);
         } else {
-            self.counters.malformed += 1;
+            cx.count_malformed();
         }
     }
 
     /// `from` accuses somebody. Either the accused is convicted by it, or the accuser.
-    pub(crate) fn handle_evidence(&mut self, now: Instant, from: RingKey, accusation: Accusation) {
-        if self.is_convicted(&accusation.accused()) {
+    pub(crate) fn handle_evidence(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: RingKey,
+        accusation: Accusation,
+    ) {
+        if cx.trust.is_convicted(&accusation.accused()) {
             return;
         }
         // Everybody accuses for itself.
         if accusation.accuser != from {
-            return self.blame(now, from);
+            return blame(cx, from);
         }
-        match self.judge_accusation(&accusation) {
+        match judge_accusation(cx.trust, &accusation) {
             Judgement::Right => {
                 let Accusation { first, second, .. } = accusation;
-                self.convict(now, Proof::TwoStories { first, second });
+                self.convict(cx, Proof::TwoStories { first, second });
             }
             Judgement::False => {
-                self.blame(now, from);
-                self.convict(now, Proof::FalseAccusation(accusation));
+                blame(cx, from);
+                self.convict(cx, Proof::FalseAccusation(accusation));
             }
-            Judgement::Unsigned => self.blame(now, from),
+            Judgement::Unsigned => blame(cx, from),
             Judgement::Unknown(member) => {
-                self.ask_who_it_is(now, from, member, Claim::Right(accusation));
+                self.ask_who_it_is(cx, from, member, Claim::Right(accusation));
             }
             Judgement::Open => {}
         }
@@ -142,60 +126,31 @@ impl Chord {
     /// `from` says that an accusation is false, whoever the accuser is.
     pub(crate) fn handle_false_accusation(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
         from: RingKey,
         accusation: Accusation,
     ) {
-        if self.is_convicted(&accusation.accuser) {
+        if cx.trust.is_convicted(&accusation.accuser) {
             return;
         }
-        match self.judge_accusation(&accusation) {
-            Judgement::False => self.convict(now, Proof::FalseAccusation(accusation)),
-            Judgement::Right | Judgement::Unsigned => self.blame(now, from),
+        match judge_accusation(cx.trust, &accusation) {
+            Judgement::False => self.convict(cx, Proof::FalseAccusation(accusation)),
+            Judgement::Right | Judgement::Unsigned => blame(cx, from),
             Judgement::Unknown(member) => {
-                self.ask_who_it_is(now, from, member, Claim::False(accusation));
+                self.ask_who_it_is(cx, from, member, Claim::False(accusation));
             }
             Judgement::Open => {}
         }
     }
 
-    /// What `from` said convicts nobody, or itself.
-    fn blame(&mut self, now: Instant, from: RingKey) {
-        self.counters.malformed += 1;
-        self.peers.suspect(now, from);
-    }
-
-    fn judge_accusation(&self, accusation: &Accusation) -> Judgement {
-        let Some(credentials) = &self.credentials else {
-            return Judgement::Open;
-        };
-        let credentials = credentials.as_ref();
-        let missing = |member: RingKey| match credentials.standing(&member) {
-            Standing::Unknown => Judgement::Unknown(member),
-            // Without its certificate nobody can say what it has signed.
-            Standing::Certified | Standing::Refused => Judgement::Open,
-        };
-        match accusation.is_right(credentials) {
-            Some(true) => return Judgement::Right,
-            Some(false) => {}
-            None => return missing(accusation.accused()),
-        }
-        match accusation.is_signed(credentials) {
-            Some(true) => Judgement::False,
-            Some(false) => Judgement::Unsigned,
-            None => missing(accusation.accuser),
-        }
-    }
-
     /// Nobody can be judged without a certificate. Whoever accuses has it.
-    fn ask_who_it_is(&mut self, now: Instant, from: RingKey, member: RingKey, claim: Claim) {
-        let waiting = &mut self.witnessed.waiting;
-        if waiting.contains_key(&from) || waiting.len() >= MAX_ACCUSED {
+    fn ask_who_it_is(&mut self, cx: &mut Cx<'_>, from: RingKey, member: RingKey, claim: Claim) {
+        if self.waiting.contains_key(&from) || self.waiting.len() >= MAX_ACCUSED {
             return;
         }
-        waiting.insert(from, claim);
+        self.waiting.insert(from, claim);
         let members = vec![member];
-        self.request(now, from, Purpose::Accused, |id| Message::GetCertificates {
+        cx.request(from, Purpose::Accused, |id| Message::GetCertificates {
             id,
             members,
         });
@@ -204,7 +159,7 @@ impl Chord {
     /// The certificate of one whom an accusation is about came, or did not.
     pub(crate) fn accused_answered(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
         from: RingKey,
         asked: &Message,
         answer: Option<Message>,
@@ -215,11 +170,11 @@ impl Chord {
         let Some(member) = members.first() else {
             return;
         };
-        let Some(claim) = self.witnessed.waiting.remove(&from) else {
+        let Some(claim) = self.waiting.remove(&from) else {
             return;
         };
         if let (Some(Message::Certificates { certificates, .. }), Some(credentials)) =
-            (&answer, &mut self.credentials)
+            (&answer, cx.trust.credentials_mut())
         {
             let of_it = certificates.iter().filter(|(key, _)| key == member);
             of_it.for_each(|(key, certificate)| {
@@ -228,121 +183,125 @@ impl Chord {
         }
         // Otherwise it would be asked for again, for ever. (Of a convicted member the certificate
         // counts, too.)
-        let credentials = self.credentials.as_ref();
+        let credentials = cx.trust.credentials();
         let standing = credentials.map(|credentials| credentials.standing(member));
         if standing.is_none_or(|standing| standing == Standing::Unknown) {
             return;
         }
         match claim {
-            Claim::Right(accusation) => self.handle_evidence(now, from, accusation),
-            Claim::False(accusation) => self.handle_false_accusation(now, from, accusation),
+            Claim::Right(accusation) => self.handle_evidence(cx, from, accusation),
+            Claim::False(accusation) => self.handle_false_accusation(cx, from, accusation),
         }
-    }
-
-    /// A member has come into the own group: proofs went round before it was there.
-    pub(crate) fn tell_convictions(&mut self, to: RingKey) {
-        if self.witnessed.convicted.is_empty() {
-            return;
-        }
-        let convicted = self.witnessed.convicted.values();
-        let told = convicted.map(|conviction| &conviction.told);
-        for message in told.cloned().sample(&mut self.rng, MAX_PROOFS_TOLD) {
-            self.send(to, message);
-        }
-    }
-
-    /// A convicted member speaks. It may be honest and set up twice: it is shown why it gets no
-    /// answer, now and then.
-    pub(crate) fn tell_the_convicted(&mut self, now: Instant, member: RingKey) {
-        let Some(conviction) = self.witnessed.convicted.get_mut(&member) else {
-            return;
-        };
-        if conviction.shown.is_none_or(|at| now >= at + CONVICTED_TOLD) {
-            conviction.shown = Some(now);
-            let told = conviction.told.clone();
-            self.send(member, told);
-        }
-    }
-
-    /// How others are told of a proof. What this member says of another it signs.
-    fn telling(&self, proof: &Proof) -> Option<Message> {
-        let credentials = self.credentials.as_ref()?.as_ref();
-        Some(match proof {
-            Proof::TwoStories { first, second } => {
-                let accusation = Accusation::sign(credentials, self.me, *first, *second);
-                Message::evidence(accusation)
-            }
-            Proof::FalseAccusation(accusation) => Message::false_accusation(accusation.clone()),
-        })
     }
 
     /// Takes in what was proven before this start, so that nobody has to prove it again. What is no
     /// proof changes nothing.
-    pub fn recall(&mut self, now: Instant, proof: Proof) {
-        if self.is_convicted(&proof.guilty()) {
+    pub(crate) fn recall(&mut self, cx: &mut Cx<'_>, proof: Proof) {
+        if cx.trust.is_convicted(&proof.guilty()) {
             return;
         }
         let holds = match &proof {
             Proof::TwoStories { first, second } => {
-                first.contradicts(second) && self.is_genuine(first) && self.is_genuine(second)
+                let genuine = |said| cx.trust.is_genuine(said);
+                first.contradicts(second) && genuine(first) && genuine(second)
             }
             Proof::FalseAccusation(accusation) => {
-                self.judge_accusation(accusation) == Judgement::False
+                judge_accusation(cx.trust, accusation) == Judgement::False
             }
         };
         if holds {
-            self.convict(now, proof);
+            self.convict(cx, proof);
         }
-    }
-
-    fn is_genuine(&self, said: &SignedHeader) -> bool {
-        let credentials = self.credentials.as_ref();
-        credentials.is_some_and(|credentials| said.is_genuine(credentials.as_ref()))
     }
 
     /// The proof has been checked: nobody who follows the protocol has signed it.
-    fn convict(&mut self, now: Instant, proof: Proof) {
+    fn convict(&mut self, cx: &mut Cx<'_>, proof: Proof) {
         let member = proof.guilty();
-        if member == self.me && !std::mem::replace(&mut self.witnessed.own, true) {
-            self.emit(Event::OwnConviction(Box::new(proof.clone())));
+        if member == cx.me && !std::mem::replace(&mut self.own, true) {
+            cx.emit(Event::OwnConviction(Box::new(proof.clone())));
         }
-        let many = self.witnessed.convicted.len() >= MAX_CONVICTED;
-        if member == self.me || many || self.is_convicted(&member) {
+        let known = member == cx.me || cx.trust.is_convicted(&member);
+        if known || !cx.trust.has_room() {
             return;
         }
-        let Some(told) = self.telling(&proof) else {
+        let Some(told) = telling(cx, &proof) else {
             return;
         };
         let conviction = Conviction {
             proof: proof.clone(),
-            told: told.clone(),
+            told,
             shown: None,
         };
-        self.witnessed.convicted.insert(member, conviction);
-        self.emit(Event::Convicted {
-            member,
-            proof: Box::new(proof),
-        });
-        self.gone(now, member);
-        self.routing.forget(&member);
-        self.fingers.remove(&member);
-        self.neighbour_gone(now, &member);
-        self.forget_pointer(now, &member);
-        for key in self.told_of_news() {
-            if key != member {
-                self.send(key, told.clone());
-            }
-        }
+        cx.trust.convict(member, conviction);
+        let proof = Box::new(proof);
+        cx.emit(Event::Convicted { member, proof });
+        cx.effect(Effect::Convicted(member));
     }
 }
 
-/// A proof against a member, and how others are told of it: signed once, told often.
-#[derive(Debug)]
-struct Conviction {
-    proof: Proof,
-    told: Message,
-    /// When the convicted member was shown it last.
-    shown: Option<Instant>,
+/// A member has come into the own group: proofs went round before it was there.
+pub(crate) fn tell_convictions(cx: &mut Cx<'_>, to: RingKey) {
+    let convictions = cx.trust.convictions();
+    if convictions.len() == 0 {
+        return;
+    }
+    let told = convictions.map(|(_, conviction)| conviction.told.clone());
+    for message in told.sample(cx.rng, MAX_PROOFS_TOLD) {
+        cx.send(to, message);
+    }
+}
+
+/// A convicted member speaks. It may be honest and set up twice: it is shown why it gets no
+/// answer, now and then.
+pub(crate) fn tell_the_convicted(cx: &mut Cx<'_>, member: RingKey) {
+    let now = cx.now;
+    let Some(conviction) = cx.trust.conviction_mut(&member) else {
+        return;
+    };
+    if conviction.shown.is_none_or(|at| now >= at + CONVICTED_TOLD) {
+        conviction.shown = Some(now);
+        let told = conviction.told.clone();
+        cx.send(member, told);
+    }
+}
+
+/// How others are told of a proof. What this member says of another it signs.
+fn telling(cx: &Cx<'_>, proof: &Proof) -> Option<Message> {
+    let credentials = cx.trust.credentials()?;
+    Some(match proof {
+        Proof::TwoStories { first, second } => {
+            let accusation = Accusation::sign(credentials, cx.me, *first, *second);
+            Message::evidence(accusation)
+        }
+        Proof::FalseAccusation(accusation) => Message::false_accusation(accusation.clone()),
+    })
+}
+
+/// What `from` said convicts nobody, or itself.
+fn blame(cx: &mut Cx<'_>, from: RingKey) {
+    cx.count_malformed();
+    cx.peers.suspect(cx.now, from);
+}
+
+fn judge_accusation(trust: &Trust, accusation: &Accusation) -> Judgement {
+    let Some(credentials) = trust.credentials() else {
+        return Judgement::Open;
+    };
+    let missing = |member: RingKey| match credentials.standing(&member) {
+        Standing::Unknown => Judgement::Unknown(member),
+        // Without its certificate nobody can say what it has signed.
+        Standing::Certified | Standing::Refused => Judgement::Open,
+    };
+    match accusation.is_right(credentials) {
+        Some(true) => return Judgement::Right,
+        Some(false) => {}
+        None => return missing(accusation.accused()),
+    }
+    match accusation.is_signed(credentials) {
+        Some(true) => Judgement::False,
+        Some(false) => Judgement::Unsigned,
+        None => missing(accusation.accuser),
+    }
 }
 
 /// What a member says of an accusation, and what cannot be judged yet.

@@ -1,64 +1,38 @@
 //! Lookups: who owns a point of the ring.
 //!
-//! There are two kinds. A member with credentials uses [`verified`] lookups, which take nobody's
-//! word alone. Everything else in this file and in `progress` is the plain lookup of Chord, for
-//! members without credentials, for comparison, and to find out whether a ring knows this member at
-//! all:
+//! Whoever wants a point looked up leaves an [`Inquiry`], and gets a [`LookupEnd`] with its own
+//! [`Asker`] in it. A lookup knows nothing else of those who ask. There are two kinds:
 //!
-//! A plain lookup asks one member after the other. Each answers with members closer before the
-//! target, or, if it is the target's predecessor, with the owner and those who follow it. The owner
-//! is pinged before it is reported, so that a dead one is skipped.
+//! - [`VerifiedLookups`] of members with credentials, which take nobody's word alone. `verified`
+//!   begins, judges and ends them; `iterate` goes from group to group to the target, and `finalise`
+//!   asks all around it. `paper` is the paper's own rule, for comparison.
+//! - [`PlainLookups`] as Chord has them, for members without credentials and for comparison.
 //!
-//! It cannot loop: only members strictly between the answering one and the target become
-//! candidates, none is asked twice, and at most [`MAX_HOPS`](crate::limits::MAX_HOPS) are asked. A
-//! silent member costs one time limit: at the first repetition the next candidate is asked beside
-//! it. When nobody is left to ask, the lookup begins again from this member's own pointers, at most
-//! [`MAX_RESTARTS`](crate::limits::MAX_RESTARTS) times.
+//! `answer` is what this member answers to others that look something up.
 
-mod climb;
-mod close;
+mod answer;
+mod finalise;
+mod inquiry;
+mod iterate;
 mod paper;
-mod progress;
+mod plain;
 mod verified;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::chord::Chord;
-use crate::event::{Event, LookupError, LookupFailure, LookupId, RecordId, RouteId};
-use crate::key::{Offset, RingKey, between};
-use crate::limits::{JOIN_WAYS, MAX_CANDIDATES, MAX_CLOSER, MAX_LOOKUPS};
-pub(crate) use crate::lookup::verified::DENSE;
-use crate::lookup::verified::Verified;
-use crate::message::{Message, RequestId};
+use crate::context::Cx;
+use crate::event::{LookupFailure, LookupId};
+use crate::key::RingKey;
+use crate::known::Known;
+use crate::message::Message;
+use crate::request::{Purpose, Request};
 
-/// Who wants to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// The caller.
-    Caller,
-    /// The finger table.
-    Finger(Offset),
-    /// The own group: who stands around this member, seen from elsewhere.
-    Own,
-    /// A message whose point's owner is wanted.
-    Route(RouteId),
-    /// This member itself, to find its place.
-    Join,
-    /// The members around a record's point.
-    Record(RecordId),
-    /// This member itself, to see whether a ring knows it.
-    Probe,
-    /// A random point, to compare what those around it say with what they say to each other.
-    Audit,
-}
+pub(crate) use answer::{answer_certificates, answer_near, answer_owner};
+pub(crate) use inquiry::{Around, Asker, Found, Inquiry, LookupEnd, Origin, Views};
+pub(crate) use verified::DENSE;
 
-impl Kind {
-    /// Whether the lookup goes through the members it is given only, not through the own pointers.
-    fn is_from_outside(self) -> bool {
-        matches!(self, Kind::Join | Kind::Probe)
-    }
-}
+use plain::PlainLookups;
+use verified::VerifiedLookups;
 
 /// How a member with credentials looks things up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,329 +46,112 @@ pub enum Rule {
     Verified,
 }
 
-/// What one member can say about the way to a target.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Towards {
-    /// The owner, and who owns the target if it is dead, and so on.
-    Owners(Vec<RingKey>),
-    /// Members closer before the target, the closest first.
-    Closer(Vec<RingKey>),
-}
-
-/// One lookup under way.
-#[derive(Debug)]
-struct Lookup {
-    kind: Kind,
-    target: RingKey,
-    started: Instant,
-    deadline: Instant,
-    /// When to begin again; none while it runs.
-    wake: Option<Instant>,
-    /// Members to ask without knowing where they stand: the bootstraps of a join.
-    seeds: VecDeque<RingKey>,
-    /// Members to ask, the closest before the target first.
-    candidates: Vec<RingKey>,
-    asked: BTreeSet<RingKey>,
-    in_flight: usize,
-    /// Who answered.
-    hops: Vec<RingKey>,
-    /// Who may be the owner, while that is being confirmed.
-    owners: VecDeque<RingKey>,
-    confirming: bool,
-    /// Owners that were silent once. The second time, the next one is the owner.
-    silent: BTreeSet<RingKey>,
-    restarts: u32,
-}
-
-impl Lookup {
-    fn add_candidates(&mut self, me: &RingKey, from: &RingKey, keys: &[RingKey]) -> usize {
-        let mut added = 0;
-        for key in keys {
-            if key == me || !between(from, key, &self.target) {
-                continue;
-            }
-            added += 1;
-            if !self.asked.contains(key) && !self.candidates.contains(key) {
-                self.candidates.push(*key);
-            }
-        }
-        let target = self.target;
-        self.candidates.sort_by_key(|key| key.distance_to(&target));
-        self.candidates.truncate(MAX_CANDIDATES);
-        added
-    }
-
-    /// The member to ask next: seeds until one answered, then the closest; suspects last.
-    fn next_candidate(&mut self, suspect: impl Fn(&RingKey) -> bool) -> Option<RingKey> {
-        if self.hops.is_empty() || self.candidates.is_empty() {
-            while let Some(seed) = self.seeds.pop_front() {
-                if !self.asked.contains(&seed) {
-                    return Some(seed);
-                }
-            }
-        }
-        let place = self
-            .candidates
-            .iter()
-            .position(|key| !suspect(key))
-            .unwrap_or(0);
-        (place < self.candidates.len()).then(|| self.candidates.remove(place))
-    }
-}
+/// Too many lookups of this kind run: so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooMany(pub(crate) usize);
 
 /// All lookups of one member.
 #[derive(Debug, Default)]
 pub(crate) struct Lookups {
-    running: BTreeMap<LookupId, Lookup>,
-    verified: BTreeMap<LookupId, Verified>,
+    plain: PlainLookups,
+    verified: VerifiedLookups,
     next: u64,
 }
 
 impl Lookups {
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        let times = self
-            .running
-            .values()
-            .map(|l| l.wake.map_or(l.deadline, |w| w.min(l.deadline)));
-        times
-            .chain(self.verified.values().map(|l| l.deadline))
-            .min()
+        let times = [self.plain.next_due(), self.verified.next_due()];
+        times.into_iter().flatten().min()
     }
 
-    fn count(&self, wanted: impl Fn(Kind) -> bool) -> usize {
-        let plain = self.running.values().map(|lookup| lookup.kind);
-        let verified = self.verified.values().map(|lookup| lookup.kind);
-        plain.chain(verified).filter(|kind| wanted(*kind)).count()
-    }
-}
-
-impl Chord {
-    /// Starts to look up the owner of `target`: the member at it, or else the next one clockwise.
-    /// The answer comes as the event `LookupDone` or `LookupFailed`, perhaps at once.
-    ///
-    /// # Errors
-    ///
-    /// When this member is not in the ring, or 128 lookups run already.
-    pub fn lookup(&mut self, now: Instant, target: RingKey) -> Result<LookupId, LookupError> {
-        if !self.is_member() {
-            return Err(LookupError::NotMember);
-        }
-        let running = self.lookups.count(|kind| kind == Kind::Caller);
-        if running >= MAX_LOOKUPS {
-            return Err(LookupError::TooMany(running));
-        }
-        Ok(match self.rule() {
-            Rule::Plain => self.start_lookup(now, Kind::Caller, target, VecDeque::new()),
-            Rule::Verified | Rule::Paper => {
-                self.start_verified(now, Kind::Caller, target, Vec::new())
-            }
-        })
-    }
-
-    fn rule(&self) -> Rule {
-        if self.credentials.is_some() {
-            self.config.lookups
-        } else {
-            Rule::Plain
-        }
-    }
-
-    pub(crate) fn start_finger_lookup(&mut self, now: Instant, offset: Offset, target: RingKey) {
-        let kind = Kind::Finger(offset);
-        if self.lookups.count(|kind| matches!(kind, Kind::Finger(_))) != 0 {
-            return;
-        }
-        if self.credentials.is_some() {
-            self.start_verified(now, kind, target, Vec::new());
-        } else {
-            self.start_lookup(now, kind, target, VecDeque::new());
-        }
-    }
-
-    /// Looks up who stands around this member, from a random finger on.
-    pub(crate) fn start_own_lookup(&mut self, now: Instant) {
-        if self.lookups.count(|kind| kind == Kind::Own) == 0 {
-            self.start_verified(now, Kind::Own, self.me, Vec::new());
-        }
-    }
-
-    /// As a caller's lookup, which it must not differ from.
-    pub(crate) fn start_audit(&mut self, now: Instant, point: RingKey) {
-        if self.lookups.count(|kind| kind == Kind::Audit) == 0 {
-            self.start_verified(now, Kind::Audit, point, Vec::new());
-        }
-    }
-
-    pub(crate) fn start_join_lookup(&mut self, now: Instant, seeds: VecDeque<RingKey>) {
-        if self.credentials.is_some() {
-            let seeds = seeds.into_iter().take(JOIN_WAYS).collect();
-            self.start_verified(now, Kind::Join, self.me, seeds);
-        } else {
-            self.start_lookup(now, Kind::Join, self.me, seeds);
-        }
-    }
-
-    pub(crate) fn start_record_lookup(&mut self, now: Instant, id: RecordId, point: RingKey) {
-        self.start_verified(now, Kind::Record(id), point, Vec::new());
-    }
-
-    pub(crate) fn start_route_lookup(&mut self, now: Instant, id: RouteId, point: RingKey) {
-        if self.lookups.count(|kind| matches!(kind, Kind::Route(_))) >= MAX_LOOKUPS {
-            return self.route_lookup_failed(id, LookupFailure::NoRoute);
-        }
-        self.start_verified(now, Kind::Route(id), point, Vec::new());
-    }
-
-    pub(crate) fn start_probe_lookup(&mut self, now: Instant, seeds: VecDeque<RingKey>) {
-        if self.lookups.count(|kind| kind == Kind::Probe) != 0 {
-            return;
-        }
-        if self.credentials.is_some() {
-            self.start_verified(now, Kind::Probe, self.me, seeds.into());
-        } else {
-            let seeds = seeds.into_iter().take(1).collect();
-            self.start_lookup(now, Kind::Probe, self.me, seeds);
-        }
-    }
-
-    pub(crate) fn cancel_join_lookup(&mut self) {
-        let joins = self
-            .lookups
-            .running
-            .extract_if(.., |_, l| l.kind == Kind::Join);
-        let verified = self
-            .lookups
-            .verified
-            .extract_if(.., |_, l| l.kind == Kind::Join);
-        for id in joins.map(|(id, _)| id).chain(verified.map(|(id, _)| id)) {
-            self.requests.forget(|purpose| purpose.lookup() == Some(id));
-        }
-    }
-
-    pub(crate) fn fail_all_lookups(&mut self, now: Instant, reason: LookupFailure) {
-        let ids: Vec<LookupId> = self.lookups.running.keys().copied().collect();
-        for id in ids {
-            if let Some(Lookup {
-                kind: Kind::Caller,
-                target,
-                ..
-            }) = self.end_lookup(id)
-            {
-                self.emit(Event::LookupFailed { id, target, reason });
-            }
-        }
-        let verified: Vec<LookupId> = self.lookups.verified.keys().copied().collect();
-        for id in verified {
-            self.fail_verified(now, id, reason);
-        }
-    }
-
-    pub(crate) fn lookups_due(&mut self, now: Instant) {
-        let due = |l: &Lookup| l.deadline <= now || l.wake.is_some_and(|wake| wake <= now);
-        let lookups = self
-            .lookups
-            .running
-            .iter()
-            .filter(|(_, lookup)| due(lookup));
-        let ids: Vec<LookupId> = lookups.map(|(id, _)| *id).collect();
-        for id in ids {
-            let late = self
-                .lookups
-                .running
-                .get(&id)
-                .is_some_and(|l| l.deadline <= now);
-            if late {
-                self.fail_lookup(now, id, LookupFailure::TimedOut);
-            } else {
-                self.begin(now, id);
-            }
-        }
-        let verified = self.lookups.verified.iter();
-        let late = verified.filter(|(_, lookup)| lookup.deadline <= now);
-        let late: Vec<LookupId> = late.map(|(id, _)| *id).collect();
-        for id in late {
-            self.fail_verified(now, id, LookupFailure::TimedOut);
-        }
-    }
-
-    pub(crate) fn answer_owner(
+    /// Starts a lookup. Its end comes as an effect, perhaps at once.
+    pub(crate) fn start(
         &mut self,
-        now: Instant,
-        from: RingKey,
-        id: RequestId,
-        target: RingKey,
+        cx: &mut Cx<'_>,
+        known: Known<'_>,
+        inquiry: Inquiry,
+    ) -> Result<LookupId, TooMany> {
+        let askers = self.plain.askers().chain(self.verified.askers());
+        let alike = askers.filter(|asker| asker.is_like(inquiry.asker)).count();
+        if alike >= inquiry.most {
+            return Err(TooMany(alike));
+        }
+        self.next = self.next.wrapping_add(1);
+        let id = LookupId(self.next);
+        match inquiry.rule {
+            Rule::Plain => self.plain.start(cx, known, id, inquiry),
+            Rule::Paper | Rule::Verified => self.verified.start(cx, known, id, inquiry),
+        }
+        Ok(id)
+    }
+
+    /// Forgets the lookups of askers like this one. Nobody is told.
+    pub(crate) fn cancel(&mut self, cx: &mut Cx<'_>, asker: Asker) {
+        let mut ids = self.plain.take_of(asker);
+        ids.extend(self.verified.take_of(asker));
+        for id in ids {
+            cx.requests.forget(|purpose| purpose.lookup() == Some(id));
+        }
+    }
+
+    pub(crate) fn fail_all(&mut self, cx: &mut Cx<'_>, reason: LookupFailure) {
+        self.plain.fail_all(cx, reason);
+        self.verified.fail_all(cx, reason);
+    }
+
+    /// The lookups that something is due for, to be handed to [`handle_due`](Self::handle_due) one
+    /// after the other.
+    pub(crate) fn due(&self, now: Instant) -> Vec<LookupId> {
+        let plain = self.plain.due(now);
+        plain.chain(self.verified.late(now)).collect()
+    }
+
+    pub(crate) fn handle_due(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
+        if self.verified.is_running(id) {
+            self.verified.handle_late(cx, id);
+        } else {
+            self.plain.handle_due(cx, known, id);
+        }
+    }
+
+    /// A request of a lookup has its answer from `request.to`, or never will.
+    pub(crate) fn answered(
+        &mut self,
+        cx: &mut Cx<'_>,
+        known: Known<'_>,
+        request: &Request,
+        answer: Option<Message>,
     ) {
-        let answer = if !self.is_member() {
-            Message::NotMember { id }
-        } else {
-            match self.towards(now, &target) {
-                Towards::Owners(owners) => Message::Owner { id, owners },
-                Towards::Closer(mut candidates) => {
-                    candidates.truncate(MAX_CLOSER);
-                    Message::Closer { id, candidates }
-                }
+        let from = request.to;
+        match request.purpose {
+            Purpose::Hop(id) => self.plain.hop_answered(cx, id, from, answer),
+            Purpose::Confirm(id) => self.plain.owner_answered(cx, known, id, from, answer),
+            Purpose::Near(id) => self.verified.near_answered(cx, known, id, from, answer),
+            Purpose::Closing(id) => self.verified.view_answered(cx, known, id, from, answer),
+            Purpose::Nearby(id) => self.verified.nearby_answered(cx, known, id, from, answer),
+            Purpose::Certificates(id) => {
+                let asked = &request.message;
+                self.verified
+                    .certificates_answered(cx, known, id, asked, answer);
             }
-        };
-        self.send(from, answer);
-    }
-
-    /// What this member, being in the ring, knows about the way to `target`.
-    pub(crate) fn towards(&self, now: Instant, target: &RingKey) -> Towards {
-        let Some(head) = self.ring.successors.first() else {
-            return Towards::Owners(vec![self.me]);
-        };
-        if *target == self.me {
-            return Towards::Owners(vec![self.me]);
+            _ => {}
         }
-        if target == head || between(&self.me, target, head) {
-            return Towards::Owners(self.ring.successors.clone());
+    }
+
+    /// A request is repeated, so its answer is late.
+    pub(crate) fn repeated(&mut self, cx: &mut Cx<'_>, request: &Request) {
+        if let Purpose::Hop(id) = request.purpose {
+            self.plain.step(cx, id);
         }
-        let pointers = self
-            .ring
-            .successors
-            .iter()
-            .copied()
-            .chain(self.fingers.keys());
-        let mut closer: Vec<RingKey> = pointers
-            .filter(|key| between(&self.me, key, target))
-            .collect();
-        closer.sort_by_key(|key| (self.peers.is_suspect(now, key), key.distance_to(target)));
-        closer.dedup();
-        Towards::Closer(closer)
     }
 
-    /// Time after which a lookup fails, as things are.
-    fn lookup_timeout(&self) -> Duration {
-        self.config.lookup_timeout.mul_f64(self.doubt())
+    /// An answer takes longer than answers use to take.
+    pub(crate) fn slow(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId, to: RingKey) {
+        self.verified.slow(cx, known, id, to);
     }
 
-    fn start_lookup(
-        &mut self,
-        now: Instant,
-        kind: Kind,
-        target: RingKey,
-        seeds: VecDeque<RingKey>,
-    ) -> LookupId {
-        self.lookups.next = self.lookups.next.wrapping_add(1);
-        let id = LookupId(self.lookups.next);
-        let lookup = Lookup {
-            kind,
-            target,
-            started: now,
-            deadline: now + self.lookup_timeout(),
-            wake: None,
-            seeds,
-            candidates: Vec::new(),
-            asked: BTreeSet::new(),
-            in_flight: 0,
-            hops: Vec::new(),
-            owners: VecDeque::new(),
-            confirming: false,
-            silent: BTreeSet::new(),
-            restarts: 0,
-        };
-        self.lookups.running.insert(id, lookup);
-        self.begin(now, id);
-        id
+    /// What a member near the target has said has been judged.
+    pub(crate) fn go_on(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
+        self.verified.go_on(cx, known, id);
     }
 }

@@ -8,22 +8,21 @@
 //! Source: "Our Brothers' Keepers" §3.4, with fingers of whole groups, and with iterative instead
 //! of recursive lookups.
 
-use std::time::Instant;
-
-use crate::chord::Chord;
+use crate::context::Cx;
 use crate::event::LookupId;
 use crate::group::around;
 use crate::key::RingKey;
-use crate::lookup::verified::Stage;
+use crate::known::Known;
+use crate::lookup::verified::{Stage, VerifiedLookups};
 
 /// Pairs of members that are asked at one step before the way counts as lost.
 /// Source: chosen; the paper says nothing about answers that differ.
 const PAIRS: usize = 3;
 
-impl Chord {
+impl VerifiedLookups {
     /// Two more members have answered at this step.
-    pub(super) fn paper_step(&mut self, now: Instant, id: LookupId) {
-        let Some(lookup) = self.lookups.verified.get(&id) else {
+    pub(super) fn paper_step(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
+        let Some(lookup) = self.running.get(&id) else {
             return;
         };
         let (Stage::Climb { point, .. }, target) = (&lookup.stage, lookup.target) else {
@@ -31,7 +30,7 @@ impl Chord {
         };
         let point = *point;
         let owner = |claim: &Vec<RingKey>| {
-            let usable = claim.iter().filter(|key| self.is_usable(key));
+            let usable = claim.iter().filter(|key| cx.trust.is_usable(key));
             usable.min_by_key(|key| point.distance_to(key)).copied()
         };
         let mut last = lookup.claims.iter().rev();
@@ -42,23 +41,23 @@ impl Chord {
             .and_then(|(claim, _)| Some((owner(claim)?, claim.clone())));
         match agreed {
             Some((owner, claim)) if point == target => {
-                self.verified_done(now, id, owner, claim, true);
+                self.done(cx, id, owner, claim, true);
             }
             Some((_, claim)) => {
-                let group = around(&point, self.config.group, claim);
-                self.climb_from(now, id, point, group);
+                let group = around(&point, cx.config.group, claim);
+                self.climb_from(cx, known, id, point, group);
             }
-            None if lookup.claims.len() >= 2 * PAIRS => self.way_lost(now, id),
-            None => self.ask_another_pair(now, id),
+            None if lookup.claims.len() >= 2 * PAIRS => self.way_lost(cx, known, id),
+            None => self.ask_another_pair(cx, known, id),
         }
     }
 
-    fn ask_another_pair(&mut self, now: Instant, id: LookupId) {
-        if let Some(lookup) = self.lookups.verified.get_mut(&id)
+    fn ask_another_pair(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
+        if let Some(lookup) = self.running.get_mut(&id)
             && let Stage::Climb { ref mut wanted, .. } = lookup.stage
         {
             *wanted = wanted.saturating_add(2);
         }
-        self.climb_on(now, id);
+        self.climb_on(cx, known, id);
     }
 }

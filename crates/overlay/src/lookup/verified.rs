@@ -23,13 +23,14 @@ use std::time::Instant;
 
 use rand::seq::IndexedRandom;
 
-use crate::chord::Chord;
-use crate::credentials::Standing;
-use crate::event::{Event, LookupFailure, LookupId};
+use crate::context::Cx;
+use crate::effect::Effect;
+use crate::event::{LookupFailure, LookupId};
 use crate::group::Density;
-use crate::key::{Offset, RingKey, between};
+use crate::key::{Offset, RingKey};
+use crate::known::Known;
 use crate::limits::{MAX_HOPS, MAX_WAYS};
-use crate::lookup::{Kind, Rule};
+use crate::lookup::{Around, Asker, Found, Inquiry, LookupEnd, Origin, Rule, Views};
 use crate::message::Message;
 use crate::request::Purpose;
 use crate::view::SignedHeader;
@@ -66,19 +67,31 @@ pub(super) enum Stage {
     Close,
 }
 
+impl Stage {
+    pub(super) fn climb(point: RingKey, group: Vec<RingKey>, wanted: usize) -> Stage {
+        Stage::Climb {
+            point,
+            wanted: wanted.min(group.len()).max(1),
+            group,
+            answers: 0,
+        }
+    }
+}
+
 /// One verified lookup under way.
 #[derive(Debug)]
 pub(crate) struct Verified {
-    pub(super) kind: Kind,
+    pub(super) asker: Asker,
+    pub(super) origin: Origin,
     pub(super) by_the_paper: bool,
+    /// Whether each view that comes is compared with what its author said before.
+    pub(super) compares_all: bool,
     pub(super) target: RingKey,
     pub(super) started: Instant,
     pub(super) deadline: Instant,
     pub(super) stage: Stage,
     /// How many ways have been begun.
     pub(super) ways: usize,
-    /// Members to begin at, for one who is outside the ring: one for each way.
-    pub(super) seeds: Vec<RingKey>,
     /// Asked in this step, or, while closing, in all.
     pub(super) asked: BTreeSet<RingKey>,
     /// Asked, and not answered so far.
@@ -115,6 +128,14 @@ pub(crate) struct Verified {
 }
 
 impl Verified {
+    /// Whether there is no further member to begin at.
+    fn is_last_seed(&self) -> bool {
+        match &self.origin {
+            Origin::Members(seeds) => seeds.is_empty(),
+            Origin::Own | Origin::AnyFinger | Origin::Finger(_) => true,
+        }
+    }
+
     pub(super) fn askers(&self) -> usize {
         if self.by_the_paper {
             return 2;
@@ -169,26 +190,67 @@ impl Verified {
     }
 }
 
-impl Chord {
-    /// Starts a verified lookup. `seeds` is where to begin from outside the ring.
-    pub(super) fn start_verified(
+/// All verified lookups of one member.
+#[derive(Debug, Default)]
+pub(super) struct VerifiedLookups {
+    pub(super) running: BTreeMap<LookupId, Verified>,
+}
+
+impl VerifiedLookups {
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.running.values().map(|lookup| lookup.deadline).min()
+    }
+
+    pub(super) fn askers(&self) -> impl Iterator<Item = Asker> {
+        self.running.values().map(|lookup| lookup.asker)
+    }
+
+    /// Takes out those of askers like this one.
+    pub(super) fn take_of(&mut self, asker: Asker) -> impl Iterator<Item = LookupId> {
+        let alike = self
+            .running
+            .extract_if(.., move |_, l| l.asker.is_like(asker));
+        alike.map(|(id, _)| id)
+    }
+
+    pub(super) fn fail_all(&mut self, cx: &mut Cx<'_>, reason: LookupFailure) {
+        let ids: Vec<LookupId> = self.running.keys().copied().collect();
+        for id in ids {
+            self.fail(cx, id, reason);
+        }
+    }
+
+    /// Those whose time is over.
+    pub(super) fn late(&self, now: Instant) -> impl Iterator<Item = LookupId> {
+        let late = self.running.iter().filter(move |(_, l)| l.deadline <= now);
+        late.map(|(id, _)| *id)
+    }
+
+    pub(super) fn is_running(&self, id: LookupId) -> bool {
+        self.running.contains_key(&id)
+    }
+
+    pub(super) fn handle_late(&mut self, cx: &mut Cx<'_>, id: LookupId) {
+        self.fail(cx, id, LookupFailure::TimedOut);
+    }
+
+    pub(super) fn start(
         &mut self,
-        now: Instant,
-        kind: Kind,
-        target: RingKey,
-        seeds: Vec<RingKey>,
-    ) -> LookupId {
-        self.lookups.next = self.lookups.next.wrapping_add(1);
-        let id = LookupId(self.lookups.next);
+        cx: &mut Cx<'_>,
+        known: Known<'_>,
+        id: LookupId,
+        inquiry: Inquiry,
+    ) {
         let lookup = Verified {
-            kind,
-            by_the_paper: kind == Kind::Caller && self.config.lookups == Rule::Paper,
-            target,
-            started: now,
-            deadline: now + self.lookup_timeout(),
+            asker: inquiry.asker,
+            origin: inquiry.origin,
+            by_the_paper: inquiry.rule == Rule::Paper,
+            compares_all: inquiry.compares_all,
+            target: inquiry.target,
+            started: cx.now,
+            deadline: cx.now + cx.lookup_timeout(),
             stage: Stage::Close,
             ways: 0,
-            seeds,
             asked: BTreeSet::new(),
             waiting: BTreeSet::new(),
             slow: BTreeSet::new(),
@@ -206,159 +268,145 @@ impl Chord {
             unanswered: true,
             questions: 0,
         };
-        self.lookups.verified.insert(id, lookup);
-        self.begin_way(now, id);
-        id
+        self.running.insert(id, lookup);
+        self.begin_way(cx, known, id);
     }
 
     /// Begins a way to the target, the first or another one.
-    pub(super) fn begin_way(&mut self, now: Instant, id: LookupId) {
-        let Some(lookup) = self.lookups.verified.get_mut(&id) else {
+    pub(super) fn begin_way(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
+        let Some(lookup) = self.running.get_mut(&id) else {
             return;
         };
         lookup.ways = lookup.ways.saturating_add(1);
         lookup.hops.clear();
-        let (kind, target, ways) = (lookup.kind, lookup.target, lookup.ways);
-        if let Some(seed) = lookup.seeds.pop() {
-            return self.climb_from(now, id, seed, vec![seed]);
+        let (target, ways) = (lookup.target, lookup.ways);
+        match &mut lookup.origin {
+            Origin::Own => self.begin_here(cx, known, id, target, ways),
+            Origin::Finger(offset) => {
+                let offset = *offset;
+                self.climb_to_finger(cx, known, id, offset);
+            }
+            Origin::AnyFinger => match known.fingers.entries().choose(cx.rng) {
+                Some(finger) => {
+                    let (point, group) = (cx.me.plus(finger.offset), finger.group.clone());
+                    self.climb_from(cx, known, id, point, group);
+                }
+                None => self.way_lost(cx, known, id),
+            },
+            Origin::Members(seeds) => match seeds.pop() {
+                Some(seed) => self.climb_from(cx, known, id, seed, vec![seed]),
+                None => self.way_lost(cx, known, id),
+            },
         }
-        if let Kind::Finger(offset) = kind {
-            return self.climb_to_finger(now, id, offset, target);
-        }
-        if kind == Kind::Own {
-            return match self.any_finger() {
-                Some((point, group)) => self.climb_from(now, id, point, group),
-                None => self.way_lost(now, id),
-            };
-        }
-        let group = self.own_group().to_vec();
-        if ways == 1 && self.knows_everybody() {
+    }
+
+    /// Begins a way at what this member knows of the ring.
+    fn begin_here(
+        &mut self,
+        cx: &mut Cx<'_>,
+        known: Known<'_>,
+        id: LookupId,
+        target: RingKey,
+        ways: usize,
+    ) {
+        let group = known.own_group().to_vec();
+        if ways == 1 && known.is_everybody() {
             let owner = group.iter().min_by_key(|key| target.distance_to(key));
-            return self.confirm_nearby(now, id, owner.copied().unwrap_or(self.me));
+            return self.confirm_nearby(cx, known, id, owner.copied().unwrap_or(cx.me));
         }
-        if ways == 1 && self.is_nearby(&target) {
-            return self.close(now, id, &group);
+        if ways == 1 && known.is_nearby(&target) {
+            return self.close(cx, known, id, &group);
         }
-        match self.first_step(&target, ways) {
-            Some((point, group)) => self.climb_from(now, id, point, group),
-            None => self.close(now, id, &group),
+        match first_step(cx, known, &target, ways) {
+            Some((point, group)) => self.climb_from(cx, known, id, point, group),
+            None => self.close(cx, known, id, &group),
         }
     }
 
-    fn any_finger(&mut self) -> Option<(RingKey, Vec<RingKey>)> {
-        let finger = self.fingers.entries().choose(&mut self.rng)?;
-        Some((self.me.plus(finger.offset), finger.group.clone()))
-    }
-
-    /// Whether a point lies within the own group, so that there is no way to it.
-    fn is_nearby(&self, target: &RingKey) -> bool {
-        let group = self.own_group();
-        let ends = group.first().zip(group.last());
-        ends.is_some_and(|(first, last)| target == last || between(first, target, last))
-            && self.density().stretch(group) <= DENSE
-    }
-
-    fn confirm_nearby(&mut self, now: Instant, id: LookupId, owner: RingKey) {
-        if owner == self.me {
-            let group = self.own_group().to_vec();
-            return self.verified_done(now, id, owner, group, true);
+    fn confirm_nearby(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId, owner: RingKey) {
+        if owner == cx.me {
+            let group = known.own_group().to_vec();
+            return self.done(cx, id, owner, group, true);
         }
-        let Some(lookup) = self.lookups.verified.get_mut(&id) else {
+        let Some(lookup) = self.running.get_mut(&id) else {
             return;
         };
         lookup.questions = lookup.questions.saturating_add(1);
-        self.request(now, owner, Purpose::Nearby(id), |id| Message::Ping { id });
+        cx.request(owner, Purpose::Nearby(id), |id| Message::Ping { id });
     }
 
     pub(crate) fn nearby_answered(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
+        known: Known<'_>,
         id: LookupId,
         from: RingKey,
-        answer: Option<&Message>,
+        answer: Option<Message>,
     ) {
-        let group = self.own_group().to_vec();
+        let group = known.own_group().to_vec();
         match answer {
             Some(Message::Pong { member: true, .. }) => {
-                self.verified_done(now, id, from, group, true);
+                self.done(cx, id, from, group, true);
             }
             _ => {
-                if let Some(lookup) = self.lookups.verified.get_mut(&id) {
+                if let Some(lookup) = self.running.get_mut(&id) {
                     lookup.absent.insert(from);
                 }
-                self.close(now, id, &group);
+                self.close(cx, known, id, &group);
             }
         }
     }
 
     /// An answer is late: the lookup goes on without it, if it can.
-    pub(crate) fn verified_slow(&mut self, now: Instant, id: LookupId, slow: RingKey) {
-        let Some(lookup) = self.lookups.verified.get_mut(&id) else {
+    pub(super) fn slow(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId, slow: RingKey) {
+        let Some(lookup) = self.running.get_mut(&id) else {
             return;
         };
         if lookup.waiting.contains(&slow) {
             lookup.slow.insert(slow);
         }
-        match lookup.stage {
-            Stage::Climb { .. } => self.climb_on(now, id),
-            Stage::Close => self.close_on(now, id),
+        self.stage_on(cx, known, id);
+    }
+
+    /// Asks whom else it needs to, or ends what the lookup does at the moment.
+    pub(super) fn stage_on(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
+        match self.running.get(&id).map(|lookup| &lookup.stage) {
+            Some(Stage::Climb { .. }) => self.climb_on(cx, known, id),
+            Some(Stage::Close) => self.close_on(cx, known, id),
+            None => {}
         }
-    }
-
-    /// The finger to begin with, and its point: the largest within the way, or, for further ways, a
-    /// random one of the largest. Who has no such finger yet begins with the own group, whose
-    /// members have similar ones.
-    fn first_step(&mut self, target: &RingKey, ways: usize) -> Option<(RingKey, Vec<RingKey>)> {
-        let within = Offset::within(&self.me.distance_to(target))?;
-        let fingers = self.fingers.entries().iter();
-        let usable: Vec<_> = fingers.filter(|f| f.offset <= within).collect();
-        let finger = if ways <= 1 {
-            let best = usable.last().copied();
-            match best.filter(|finger| finger.offset == within) {
-                Some(finger) => Some(finger),
-                None if self.knows_everybody() => return None,
-                None => return Some((self.me, self.neighbours.keys().collect())),
-            }
-        } else {
-            let some = usable.get(usable.len().saturating_sub(16)..)?;
-            some.choose(&mut self.rng).copied()
-        }?;
-        Some((self.me.plus(finger.offset), finger.group.clone()))
-    }
-
-    /// Whether a key may be used: a certified router, and not one that is known to lie.
-    pub(super) fn is_usable(&self, key: &RingKey) -> bool {
-        self.standing(key) == Standing::Certified
     }
 
     /// Whether this member stands in the ring that the lookup is about, and knows how dense that
     /// is. A probe is about a ring that may be another one.
-    pub(super) fn stands_in(&self, id: LookupId) -> bool {
-        let lookup = self.lookups.verified.get(&id);
-        self.is_member() && lookup.is_none_or(|lookup| lookup.kind != Kind::Probe)
+    pub(super) fn stands_in(&self, cx: &Cx<'_>, id: LookupId) -> bool {
+        let lookup = self.running.get(&id);
+        cx.member && lookup.is_none_or(|lookup| !lookup.origin.is_outside())
     }
 
     /// How dense the ring is, for this lookup.
-    pub(super) fn density_for(&self, id: LookupId) -> Density {
-        if self.stands_in(id) {
-            return self.density();
+    pub(super) fn density_for(&self, cx: &Cx<'_>, known: Known<'_>, id: LookupId) -> Density {
+        if self.stands_in(cx, id) {
+            return known.density();
         }
-        let spacings = self
-            .lookups
-            .verified
-            .get(&id)
-            .map(|l| l.spacings.as_slice());
-        Density::of(spacings.unwrap_or_default(), self.config.group)
+        let spacings = self.running.get(&id).map(|l| l.spacings.as_slice());
+        Density::of(spacings.unwrap_or_default(), cx.config.group)
     }
 
     /// A way has ended with `group`, all of whose members answered.
-    pub(super) fn judge(&mut self, now: Instant, id: LookupId, group: Vec<RingKey>) {
-        let mut stretch = self.density_for(id).stretch(&group);
-        let me_outside = !self.is_member();
-        if !me_outside && !self.stands_in(id) {
-            stretch = stretch.max(self.density().stretch(&group));
+    pub(super) fn judge(
+        &mut self,
+        cx: &mut Cx<'_>,
+        known: Known<'_>,
+        id: LookupId,
+        group: Vec<RingKey>,
+    ) {
+        let mut stretch = self.density_for(cx, known, id).stretch(&group);
+        let me_outside = !cx.member;
+        if !me_outside && !self.stands_in(cx, id) {
+            stretch = stretch.max(known.density().stretch(&group));
         }
-        let Some(lookup) = self.lookups.verified.get_mut(&id) else {
+        let Some(lookup) = self.running.get_mut(&id) else {
             return;
         };
         let target = lookup.target;
@@ -367,109 +415,126 @@ impl Chord {
             .min_by_key(|key| target.distance_to(key))
             .copied()
         else {
-            return self.another_way(now, id, group, None);
+            return self.another_way(cx, known, id, group, None);
         };
         let same = lookup.last.as_ref() == Some(&group);
         let dense = stretch <= DENSE || (same && stretch <= PASSABLE);
         // Who has nothing of its own to compare with takes all its ways.
-        let verified = dense && (!me_outside || lookup.seeds.is_empty());
+        let verified = dense && (!me_outside || lookup.is_last_seed());
         // Fingers are judged again at every step that uses them.
-        let finger = matches!(lookup.kind, Kind::Finger(_) | Kind::Own);
+        let finger = matches!(lookup.origin, Origin::Finger(_) | Origin::AnyFinger);
         if verified || finger {
-            return self.verified_done(now, id, owner, group, dense);
+            return self.done(cx, id, owner, group, dense);
         }
-        self.another_way(now, id, group, Some(owner));
+        self.another_way(cx, known, id, group, Some(owner));
     }
 
     fn another_way(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
+        known: Known<'_>,
         id: LookupId,
         group: Vec<RingKey>,
         owner: Option<RingKey>,
     ) {
-        let Some(lookup) = self.lookups.verified.get_mut(&id) else {
+        let Some(lookup) = self.running.get_mut(&id) else {
             return;
         };
-        let more = if lookup.kind.is_from_outside() {
-            !lookup.seeds.is_empty()
+        let more = if lookup.origin.is_outside() {
+            !lookup.is_last_seed()
         } else {
             lookup.ways < MAX_WAYS
         };
         lookup.last = Some(group.clone());
         match owner {
-            _ if more => self.begin_way(now, id),
-            Some(owner) => self.verified_done(now, id, owner, group, false),
-            None => self.fail_verified(now, id, LookupFailure::NoRoute),
+            _ if more => self.begin_way(cx, known, id),
+            Some(owner) => self.done(cx, id, owner, group, false),
+            None => self.fail(cx, id, LookupFailure::NoRoute),
         }
     }
 
     /// A step found nobody to go on with.
-    pub(super) fn way_lost(&mut self, now: Instant, id: LookupId) {
-        let lost = self.lookups.verified.get(&id);
+    pub(super) fn way_lost(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
+        let lost = self.running.get(&id);
         let group = lost.and_then(|l| l.last.clone()).unwrap_or_default();
         let target = lost.map(|l| l.target);
         let owner = target.and_then(|t| group.iter().min_by_key(|k| t.distance_to(k)).copied());
-        self.another_way(now, id, group, owner);
+        self.another_way(cx, known, id, group, owner);
     }
 
-    pub(super) fn verified_done(
+    pub(super) fn done(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
         id: LookupId,
         owner: RingKey,
         group: Vec<RingKey>,
         verified: bool,
     ) {
-        let Some(lookup) = self.end_verified(id) else {
+        let Some(mut lookup) = self.take(cx, id) else {
             return;
         };
-        self.tell_neighbours(&group, &lookup.said, lookup.kind == Kind::Audit);
-        match lookup.kind {
-            Kind::Audit => {}
-            Kind::Finger(offset) => self.finger_found(offset, group, lookup.numbers),
-            Kind::Join => self.place_found(now, &group, verified),
-            Kind::Own => group.iter().for_each(|key| self.consider(now, *key)),
-            Kind::Record(id) => self.record_group_found(now, id, &group, verified),
-            Kind::Route(id) => self.route_owner_found(now, id, owner, verified),
-            Kind::Probe => self.around_found(now, &group),
-            Kind::Caller => {
-                let mut hops = lookup.hops;
-                hops.truncate(MAX_HOPS);
-                self.emit(Event::LookupDone {
-                    id,
-                    target: lookup.target,
-                    owner,
-                    group,
-                    verified,
-                    hops,
-                    questions: lookup.questions,
-                    elapsed: now.saturating_duration_since(lookup.started),
-                });
-            }
-        }
-    }
-
-    pub(super) fn fail_verified(&mut self, now: Instant, id: LookupId, reason: LookupFailure) {
-        let Some(lookup) = self.end_verified(id) else {
-            return;
-        };
-        match lookup.kind {
-            Kind::Finger(offset) => self.finger_not_found(offset),
-            Kind::Join => self.join_failed(now),
-            Kind::Own | Kind::Probe | Kind::Audit => {}
-            Kind::Record(id) => self.record_failed(id, reason),
-            Kind::Route(id) => self.route_lookup_failed(id, reason),
-            Kind::Caller => self.emit(Event::LookupFailed {
-                id,
-                target: lookup.target,
-                reason,
+        lookup.hops.truncate(MAX_HOPS);
+        let found = Found {
+            owner,
+            hops: lookup.hops,
+            questions: lookup.questions,
+            elapsed: cx.now.saturating_duration_since(lookup.started),
+            around: Around::Views(Views {
+                group,
+                verified,
+                numbers: lookup.numbers,
+                said: lookup.said,
             }),
-        }
+        };
+        cx.effect(Effect::LookupEnded(Box::new(LookupEnd {
+            id,
+            asker: lookup.asker,
+            target: lookup.target,
+            result: Ok(found),
+        })));
     }
 
-    pub(super) fn end_verified(&mut self, id: LookupId) -> Option<Verified> {
-        self.requests.forget(|purpose| purpose.lookup() == Some(id));
-        self.lookups.verified.remove(&id)
+    fn fail(&mut self, cx: &mut Cx<'_>, id: LookupId, reason: LookupFailure) {
+        let Some(lookup) = self.take(cx, id) else {
+            return;
+        };
+        cx.effect(Effect::LookupEnded(Box::new(LookupEnd {
+            id,
+            asker: lookup.asker,
+            target: lookup.target,
+            result: Err(reason),
+        })));
     }
+
+    /// Forgets a lookup and its open requests.
+    fn take(&mut self, cx: &mut Cx<'_>, id: LookupId) -> Option<Verified> {
+        cx.requests.forget(|purpose| purpose.lookup() == Some(id));
+        self.running.remove(&id)
+    }
+}
+
+/// The finger to begin with, and its point: the largest within the way, or, for further ways, a
+/// random one of the largest. Who has no such finger yet begins with the own group, whose
+/// members have similar ones.
+fn first_step(
+    cx: &mut Cx<'_>,
+    known: Known<'_>,
+    target: &RingKey,
+    ways: usize,
+) -> Option<(RingKey, Vec<RingKey>)> {
+    let within = Offset::within(&cx.me.distance_to(target))?;
+    let fingers = known.fingers.entries().iter();
+    let usable: Vec<_> = fingers.filter(|f| f.offset <= within).collect();
+    let finger = if ways <= 1 {
+        let best = usable.last().copied();
+        match best.filter(|finger| finger.offset == within) {
+            Some(finger) => Some(finger),
+            None if known.is_everybody() => return None,
+            None => return Some((cx.me, known.group.keys().collect())),
+        }
+    } else {
+        let some = usable.get(usable.len().saturating_sub(16)..)?;
+        some.choose(cx.rng).copied()
+    }?;
+    Some((cx.me.plus(finger.offset), finger.group.clone()))
 }

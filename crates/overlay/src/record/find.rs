@@ -1,13 +1,16 @@
 //! Putting and getting: a verified lookup of the record's point, and then everybody around it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
 
+use super::keep::Keeping;
 use super::{Record, RecordError};
-use crate::chord::Chord;
+use crate::context::Cx;
+use crate::effect::Effect;
 use crate::event::{Event, LookupFailure, RecordId};
+use crate::group::neighbours::Neighbours;
 use crate::key::RingKey;
 use crate::limits::MAX_RECORD_OPERATIONS;
+use crate::lookup::{Around, Asker, Found, Inquiry, Rule, Views};
 use crate::message::Message;
 use crate::request::Purpose;
 
@@ -35,57 +38,40 @@ pub(crate) struct Operations {
     next: u64,
 }
 
-impl Chord {
-    /// Leaves a record with the members around its point. The answer comes as the event
-    /// `RecordStored` or `RecordFailed`.
-    ///
-    /// # Errors
-    ///
-    /// When this member is not in the ring or has no credentials, when the record is not one that
-    /// others would keep, or when 128 operations run.
-    pub fn put(&mut self, now: Instant, record: Record) -> Result<RecordId, RecordError> {
-        let credentials = self.credentials.as_ref().ok_or(RecordError::NotMember)?;
-        let author = record.author(credentials.as_ref());
-        let author = author.filter(|_| record.is_current(credentials.unix_time(now)));
+impl Operations {
+    /// Puts a record: the answer comes as an event.
+    pub(crate) fn put(&mut self, cx: &mut Cx<'_>, record: Record) -> Result<RecordId, RecordError> {
+        let credentials = cx.trust.credentials().ok_or(RecordError::NotMember)?;
+        let author = record.author(credentials);
+        let author = author.filter(|_| record.is_current(credentials.unix_time(cx.now)));
         let author = author.ok_or(RecordError::Invalid)?;
         let point = Record::point(&author, &record.name);
-        self.start_record(now, point, Some(Box::new(record)))
+        self.start(cx, point, Some(Box::new(record)))
     }
 
-    /// Looks for the newest record at `point` ([`Record::point`]). The answer comes as the event
-    /// `RecordFound` or `RecordFailed`.
-    ///
-    /// # Errors
-    ///
-    /// As [`put`](Self::put).
-    pub fn get(&mut self, now: Instant, point: RingKey) -> Result<RecordId, RecordError> {
-        if self.credentials.is_none() {
+    /// Looks for the newest record at `point`: the answer comes as an event.
+    pub(crate) fn get(&mut self, cx: &mut Cx<'_>, point: RingKey) -> Result<RecordId, RecordError> {
+        if !cx.trust.has_credentials() {
             return Err(RecordError::NotMember);
         }
-        self.start_record(now, point, None)
+        self.start(cx, point, None)
     }
 
-    /// Records that this member keeps for others.
-    #[must_use]
-    pub fn records_kept(&self) -> usize {
-        self.keeping.len()
-    }
-
-    fn start_record(
+    fn start(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
         point: RingKey,
         put: Option<Box<Record>>,
     ) -> Result<RecordId, RecordError> {
-        if !self.is_member() {
+        if !cx.member {
             return Err(RecordError::NotMember);
         }
-        let running = self.operations.running.len();
+        let running = self.running.len();
         if running >= MAX_RECORD_OPERATIONS {
             return Err(RecordError::TooMany(running));
         }
-        self.operations.next = self.operations.next.wrapping_add(1);
-        let id = RecordId(self.operations.next);
+        self.next = self.next.wrapping_add(1);
+        let id = RecordId(self.next);
         let operation = Operation {
             point,
             put,
@@ -97,76 +83,97 @@ impl Chord {
             copies: 0,
             best: None,
         };
-        self.operations.running.insert(id, operation);
-        self.start_record_lookup(now, id, point);
+        self.running.insert(id, operation);
+        let inquiry = Inquiry::new(Asker::Record(id), point, Rule::Verified);
+        cx.effect(Effect::LookUp(inquiry));
         Ok(id)
     }
 
-    /// The members around the point are known: all of them are asked.
-    pub(crate) fn record_group_found(
+    /// The lookup of a record's point has ended.
+    pub(crate) fn looked_up(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
+        keeping: &mut Keeping,
+        neighbours: &Neighbours,
         id: RecordId,
-        group: &[RingKey],
-        verified: bool,
+        result: Result<Found, LookupFailure>,
     ) {
-        let Some(operation) = self.operations.running.get_mut(&id) else {
+        match result.map(|found| found.around) {
+            Ok(Around::Views(views)) => self.group_found(cx, keeping, neighbours, id, &views),
+            Ok(Around::Claimed(_)) => {}
+            Err(reason) => self.fail(cx, id, reason),
+        }
+    }
+
+    /// The members around the point are known: all of them are asked.
+    fn group_found(
+        &mut self,
+        cx: &mut Cx<'_>,
+        keeping: &mut Keeping,
+        neighbours: &Neighbours,
+        id: RecordId,
+        views: &Views,
+    ) {
+        let Some(operation) = self.running.get_mut(&id) else {
             return;
         };
-        operation.verified = verified;
+        let group = &views.group;
+        operation.verified = views.verified;
         operation.group = group.len();
-        operation.waiting = group
-            .iter()
-            .copied()
-            .filter(|key| *key != self.me)
-            .collect();
+        operation.waiting = group.iter().copied().filter(|key| *key != cx.me).collect();
         let (point, put) = (operation.point, operation.put.clone());
         for to in operation.waiting.clone() {
             match &put {
                 Some(record) => {
                     let record = Record::clone(record);
-                    self.request(now, to, Purpose::Storing(id), |id| Message::Store {
-                        id,
-                        record,
-                    });
+                    cx.request(to, Purpose::Storing(id), |id| Message::Store { id, record });
                 }
-                None => self.request(now, to, Purpose::Fetching(id), |id| Message::Fetch {
-                    id,
-                    point,
-                }),
+                None => cx.request(to, Purpose::Fetching(id), |id| Message::Fetch { id, point }),
             }
         }
-        if group.contains(&self.me) {
-            self.take_part(now, id, &point, put);
+        // This member is one of those around the point.
+        if group.contains(&cx.me) {
+            self.take_part(cx, keeping, neighbours, id);
         }
-        self.record_step(id);
+        self.step(cx, id);
     }
 
-    /// This member is one of those around the point.
-    fn take_part(&mut self, now: Instant, id: RecordId, point: &RingKey, put: Option<Box<Record>>) {
+    /// Does at once what the others around the point are asked for.
+    fn take_part(
+        &mut self,
+        cx: &mut Cx<'_>,
+        keeping: &mut Keeping,
+        neighbours: &Neighbours,
+        id: RecordId,
+    ) {
+        let Some(operation) = self.running.get(&id) else {
+            return;
+        };
+        let (point, put) = (operation.point, operation.put.clone());
         match put {
             Some(record) => {
                 let number = record.number;
-                let kept = self.keep_record(now, *record) >= number;
-                if let Some(operation) = self.operations.running.get_mut(&id) {
+                let kept = keeping.keep(cx, neighbours, *record) >= number;
+                if let Some(operation) = self.running.get_mut(&id) {
                     operation.answers = operation.answers.saturating_add(1);
                     operation.copies = operation.copies.saturating_add(u32::from(kept));
                 }
             }
             None => {
-                let own = self.record_at(now, point).cloned();
-                self.record_came(now, id, own);
+                let own = keeping.record_at(cx, &point).cloned();
+                self.record_came(cx, id, own);
             }
         }
     }
 
     pub(crate) fn storing_answered(
         &mut self,
+        cx: &mut Cx<'_>,
         id: RecordId,
         from: RingKey,
         answer: Option<&Message>,
     ) {
-        let Some(operation) = self.operations.running.get_mut(&id) else {
+        let Some(operation) = self.running.get_mut(&id) else {
             return;
         };
         operation.waiting.remove(&from);
@@ -177,39 +184,39 @@ impl Chord {
                 .copies
                 .saturating_add(u32::from(*number >= wanted));
         }
-        self.record_step(id);
+        self.step(cx, id);
     }
 
     pub(crate) fn fetching_answered(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
         id: RecordId,
         from: RingKey,
         answer: Option<Message>,
     ) {
-        let Some(operation) = self.operations.running.get_mut(&id) else {
+        let Some(operation) = self.running.get_mut(&id) else {
             return;
         };
         operation.waiting.remove(&from);
         if let Some(Message::Fetched { record, .. }) = answer {
-            self.record_came(now, id, record);
+            self.record_came(cx, id, record);
         }
-        self.record_step(id);
+        self.step(cx, id);
     }
 
     /// Somebody takes longer than answers use to take.
-    pub(crate) fn fetching_slow(&mut self, id: RecordId, to: RingKey) {
-        if let Some(operation) = self.operations.running.get_mut(&id) {
+    pub(crate) fn fetching_slow(&mut self, cx: &mut Cx<'_>, id: RecordId, to: RingKey) {
+        if let Some(operation) = self.running.get_mut(&id) {
             operation.slow.insert(to);
-            self.record_step(id);
+            self.step(cx, id);
         }
     }
 
     /// Somebody around the point has answered; with a record it counts if it is right, and newer
     /// than any before.
-    fn record_came(&mut self, now: Instant, id: RecordId, record: Option<Record>) {
+    fn record_came(&mut self, cx: &mut Cx<'_>, id: RecordId, record: Option<Record>) {
         let (Some(operation), Some(credentials)) =
-            (self.operations.running.get_mut(&id), &self.credentials)
+            (self.running.get_mut(&id), cx.trust.credentials())
         else {
             return;
         };
@@ -222,19 +229,19 @@ impl Chord {
             return;
         }
         let here = |author| Record::point(&author, &record.name) == operation.point;
-        let genuine = record.is_current(credentials.unix_time(now))
-            && record.author(credentials.as_ref()).is_some_and(here);
+        let genuine = record.is_current(credentials.unix_time(cx.now))
+            && record.author(credentials).is_some_and(here);
         if genuine {
             operation.best = Some(record);
         } else {
-            self.counters.malformed += 1;
+            cx.count_malformed();
         }
     }
 
     /// Ends the operation if nothing more is to be waited for. One honest answer is enough, so
     /// those that are late are not waited for once most have answered.
-    fn record_step(&mut self, id: RecordId) {
-        let Some(operation) = self.operations.running.get(&id) else {
+    fn step(&mut self, cx: &mut Cx<'_>, id: RecordId) {
+        let Some(operation) = self.running.get(&id) else {
             return;
         };
         let most = usize::try_from(operation.answers).unwrap_or(0) > operation.group / 2;
@@ -243,14 +250,14 @@ impl Chord {
         if !operation.waiting.is_empty() && !late {
             return;
         }
-        let Some(operation) = self.operations.running.remove(&id) else {
+        let Some(operation) = self.running.remove(&id) else {
             return;
         };
         let mine = |purpose: &Purpose| purpose.record() == Some(id);
-        self.requests.forget(mine);
+        cx.requests.forget(mine);
         let group = u32::try_from(operation.group).unwrap_or(u32::MAX);
         let verified = operation.verified;
-        self.emit(match operation.put {
+        cx.emit(match operation.put {
             Some(_) => Event::RecordStored {
                 id,
                 copies: operation.copies,
@@ -267,17 +274,17 @@ impl Chord {
         });
     }
 
-    pub(crate) fn record_failed(&mut self, id: RecordId, reason: LookupFailure) {
-        if self.operations.running.remove(&id).is_some() {
-            self.emit(Event::RecordFailed { id, reason });
+    fn fail(&mut self, cx: &mut Cx<'_>, id: RecordId, reason: LookupFailure) {
+        if self.running.remove(&id).is_some() {
+            cx.emit(Event::RecordFailed { id, reason });
         }
     }
 
     /// Ends all that run: this member leaves.
-    pub(crate) fn fail_all_records(&mut self, reason: LookupFailure) {
-        let ids: Vec<RecordId> = self.operations.running.keys().copied().collect();
+    pub(crate) fn fail_all(&mut self, cx: &mut Cx<'_>, reason: LookupFailure) {
+        let ids: Vec<RecordId> = self.running.keys().copied().collect();
         for id in ids {
-            self.record_failed(id, reason);
+            self.fail(cx, id, reason);
         }
     }
 }

@@ -20,7 +20,7 @@
 //! 2017, §IV.
 
 mod join;
-mod leave;
+mod pointers;
 mod rectify;
 mod reunite;
 mod stabilise;
@@ -28,14 +28,18 @@ mod stabilise;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use crate::chord::Chord;
+use crate::context::Cx;
+use crate::effect::Effect;
 use crate::event::{Event, Membership};
+use crate::group::neighbours::Neighbours;
 use crate::key::RingKey;
 use crate::limits::REUNITE_INTERVAL;
+use crate::lookup::Rule;
 use crate::message::{Message, RequestId};
-use crate::request::Purpose;
+use crate::request::{Purpose, Request};
 
 pub(crate) use join::Joining;
+pub(crate) use pointers::Pointers;
 
 /// The one operation that may change this member's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,9 +57,9 @@ pub(crate) enum Operation {
 /// One member's pointers, and what it is doing about them.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    pub(crate) membership: Membership,
-    pub(crate) predecessor: Option<RingKey>,
-    pub(crate) successors: Vec<RingKey>,
+    me: RingKey,
+    membership: Membership,
+    pointers: Pointers,
     operation: Operation,
     notifications: VecDeque<RingKey>,
     joining: Joining,
@@ -79,12 +83,13 @@ pub(crate) struct Ring {
     head_changed: bool,
 }
 
-impl Default for Ring {
-    fn default() -> Ring {
+impl Ring {
+    /// Outside any ring.
+    pub(crate) fn new(me: RingKey) -> Ring {
         Ring {
+            me,
             membership: Membership::Outside,
-            predecessor: None,
-            successors: Vec::new(),
+            pointers: Pointers::default(),
             operation: Operation::Idle,
             notifications: VecDeque::new(),
             joining: Joining::default(),
@@ -100,9 +105,19 @@ impl Default for Ring {
             head_changed: false,
         }
     }
-}
 
-impl Ring {
+    pub(crate) fn is_member(&self) -> bool {
+        self.membership == Membership::Member
+    }
+
+    pub(crate) fn membership(&self) -> Membership {
+        self.membership
+    }
+
+    pub(crate) fn pointers(&self) -> &Pointers {
+        &self.pointers
+    }
+
     /// Brings the next round of stabilisation forward to `time`; never puts it off.
     pub(crate) fn stabilise_by(&mut self, time: Instant) {
         if self.membership == Membership::Member {
@@ -120,43 +135,65 @@ impl Ring {
                 .min(),
         }
     }
-}
 
-impl Chord {
-    /// Founds a ring of one, also instead of joining. Does nothing if this member is in a ring.
-    pub fn start_ring(&mut self, now: Instant) {
-        if self.is_member() {
-            return;
-        }
-        self.cancel_join_lookup();
-        self.requests.forget(|purpose| *purpose == Purpose::Join);
-        self.become_member(now, None, Vec::new());
+    /// Founds a ring of one, also instead of joining.
+    pub(crate) fn found(&mut self, cx: &mut Cx<'_>) {
+        cx.requests.forget(|purpose| *purpose == Purpose::Join);
+        self.become_member(cx, None, Vec::new());
     }
 
-    pub(crate) fn ring_due(&mut self, now: Instant) {
-        if self.ring.next_due().is_none_or(|due| due > now) {
+    pub(crate) fn due(&mut self, cx: &mut Cx<'_>, group: &Neighbours) {
+        if self.next_due().is_none_or(|due| due > cx.now) {
             return;
         }
-        match self.ring.membership {
+        match self.membership {
             Membership::Outside => {}
-            Membership::Joining => self.join_due(now),
+            Membership::Joining => self.join_due(cx),
             Membership::Member => {
+                let now = cx.now;
                 let due = |time: Option<Instant>| time.is_some_and(|time| time <= now);
-                if due(self.ring.next_round) {
-                    self.start_round(now);
+                if due(self.next_round) {
+                    self.start_round(cx, group);
                 }
-                if due(self.ring.next_probe) {
-                    self.start_probe(now);
+                if due(self.next_probe) {
+                    self.start_probe(cx);
                 }
             }
         }
     }
 
-    pub(crate) fn answer_state(&mut self, from: RingKey, id: RequestId) {
+    /// A request of ring maintenance has its answer from `request.to`, or never will.
+    pub(crate) fn answered(
+        &mut self,
+        cx: &mut Cx<'_>,
+        group: &Neighbours,
+        request: &Request,
+        answer: Option<Message>,
+    ) {
+        let from = request.to;
+        match (request.purpose, answer) {
+            (Purpose::FromSuccessor, Some(answer)) => {
+                self.successor_answered(cx, group, from, answer);
+            }
+            (Purpose::FromSuccessor, None) => self.successor_silent(cx, from),
+            (Purpose::FromPredecessor, Some(answer)) => {
+                self.successors_predecessor_answered(cx, group, from, answer);
+            }
+            (Purpose::FromPredecessor, None) => self.successors_predecessor_dead(cx, from),
+            (Purpose::Rectify, Some(answer)) => self.predecessor_answered(cx, &answer),
+            (Purpose::Rectify, None) => self.predecessor_dead(cx, from),
+            (Purpose::Join, Some(answer)) => self.join_answered(cx, from, answer),
+            (Purpose::Join, None) => self.join_failed(cx),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn answer_state(&self, cx: &mut Cx<'_>, from: RingKey, id: RequestId) {
         let answer = if !self.is_member() {
             Message::NotMember { id }
-        } else if self.ring.operation == Operation::Idle {
-            let (predecessor, successors) = (self.ring.predecessor, self.ring.successors.clone());
+        } else if self.operation == Operation::Idle {
+            let (predecessor, successors) =
+                (self.pointers.predecessor, self.pointers.successors.clone());
             Message::State {
                 id,
                 predecessor,
@@ -165,70 +202,56 @@ impl Chord {
         } else {
             Message::Pending { id }
         };
-        self.send(from, answer);
+        cx.send(from, answer);
     }
 
     pub(crate) fn become_member(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
         predecessor: Option<RingKey>,
         successors: Vec<RingKey>,
     ) {
-        self.ring.membership = Membership::Member;
-        self.ring.operation = Operation::Idle;
-        self.ring.notifications.clear();
-        let around = std::mem::take(&mut self.ring.joining.around);
-        self.ring.joining = Joining::default();
-        self.ring.predecessor = predecessor;
-        self.ring.successors = successors;
-        self.ring.next_round = Some(now);
-        self.ring.next_probe = Some(now + self.jittered(REUNITE_INTERVAL));
-        let first = self.first_finger(now);
-        self.fingers.start(first);
-        if self.credentials.is_some() {
-            self.neighbours.begin(now);
-            self.keeping.start(now);
-            self.plan_audit(now);
-            // They do not know this member before it speaks to them, if those in between hide it.
-            around.into_iter().for_each(|key| self.consider(now, key));
-        }
-        self.emit(Event::Joined);
-        self.neighbours_changed();
+        self.membership = Membership::Member;
+        self.operation = Operation::Idle;
+        self.notifications.clear();
+        let around = std::mem::take(&mut self.joining.around);
+        self.joining = Joining::default();
+        self.pointers.predecessor = predecessor;
+        self.pointers.successors = successors;
+        self.next_round = Some(cx.now);
+        self.next_probe = Some(cx.now + cx.jittered(REUNITE_INTERVAL));
+        cx.emit(Event::Joined);
+        self.neighbours_changed(cx);
+        cx.effect(Effect::Joined(around));
     }
 
-    fn neighbours_changed(&mut self) {
-        for key in self
-            .ring
-            .successors
-            .first()
-            .copied()
-            .into_iter()
-            .chain(self.ring.predecessor)
-        {
-            self.peers.learn(key);
+    fn neighbours_changed(&self, cx: &mut Cx<'_>) {
+        let nearest = self.pointers.head().into_iter();
+        for key in nearest.chain(self.pointers.predecessor) {
+            cx.peers.learn(key);
         }
-        let predecessor = self.ring.predecessor;
-        let successors = self.ring.successors.clone();
-        self.emit(Event::NeighboursChanged {
+        let predecessor = self.pointers.predecessor;
+        let successors = self.pointers.successors.clone();
+        cx.emit(Event::NeighboursChanged {
             predecessor,
             successors,
         });
     }
 
-    fn set_predecessor(&mut self, predecessor: Option<RingKey>) {
-        if self.ring.predecessor != predecessor {
-            self.ring.vouched_until = None;
-            self.ring.predecessor = predecessor;
-            self.neighbours_changed();
+    fn set_predecessor(&mut self, cx: &mut Cx<'_>, predecessor: Option<RingKey>) {
+        if self.pointers.predecessor != predecessor {
+            self.vouched_until = None;
+            self.pointers.predecessor = predecessor;
+            self.neighbours_changed(cx);
         }
     }
 
-    fn set_successors(&mut self, successors: Vec<RingKey>) {
-        if self.ring.successors != successors {
-            self.ring.head_changed |= self.ring.successors.first() != successors.first();
-            self.ring.successors = successors;
-            self.ring.changed = true;
-            self.neighbours_changed();
+    fn set_successors(&mut self, cx: &mut Cx<'_>, successors: Vec<RingKey>) {
+        if self.pointers.successors != successors {
+            self.head_changed |= self.pointers.successors.first() != successors.first();
+            self.pointers.successors = successors;
+            self.changed = true;
+            self.neighbours_changed(cx);
         }
     }
 
@@ -237,22 +260,28 @@ impl Chord {
     /// Neighbours that answered themselves belong into it even if the head leaves them out; but
     /// none beyond the last that the head names, because whoever stands between would be
     /// skipped.
-    fn list_after(&mut self, now: Instant, head: RingKey, rest: &[RingKey]) -> Vec<RingKey> {
+    fn list_after(
+        &self,
+        cx: &mut Cx<'_>,
+        group: &Neighbours,
+        head: RingKey,
+        rest: &[RingKey],
+    ) -> Vec<RingKey> {
         let all = std::iter::once(&head).chain(rest);
-        let list = clockwise_prefix(&self.me, all, self.config.successors);
+        let list = clockwise_prefix(&self.me, all, cx.config.successors);
         let last = list.last().copied().unwrap_or(head);
         if last == head {
             return list;
         }
-        let known: Vec<RingKey> = self.neighbours.keys().collect();
+        let known: Vec<RingKey> = group.keys().collect();
         let left_out = known
             .into_iter()
             .filter(|key| crate::key::between(&head, key, &last) && !list.contains(key));
         let (neighbours, doubtful): (Vec<RingKey>, Vec<RingKey>) =
-            left_out.partition(|key| self.answered_lately(now, key));
+            left_out.partition(|key| group.answered_lately(cx, key));
         // Whoever the head leaves out is dead, or the head lies: it is asked at once.
         for key in doubtful {
-            self.contact(now, key);
+            group.contact(cx, key);
         }
         if neighbours.is_empty() {
             return list;
@@ -260,29 +289,38 @@ impl Chord {
         let mut list: Vec<RingKey> = list.into_iter().chain(neighbours).collect();
         list.sort_unstable_by_key(|key| self.me.distance_to(key));
         list.dedup();
-        list.truncate(self.config.successors);
+        list.truncate(cx.config.successors);
         list
     }
 
     /// A member is not to be pointed to any more.
-    pub(crate) fn forget_pointer(&mut self, now: Instant, key: &RingKey) {
-        if self.ring.predecessor == Some(*key) {
-            self.set_predecessor(None);
+    pub(crate) fn forget_pointer(&mut self, cx: &mut Cx<'_>, key: &RingKey) {
+        if self.pointers.predecessor == Some(*key) {
+            self.set_predecessor(cx, None);
         }
-        if self.ring.operation == Operation::Idle && self.ring.successors.first() == Some(key) {
-            self.drop_head(now, *key);
+        if self.operation == Operation::Idle && self.pointers.successors.first() == Some(key) {
+            self.drop_head(cx, *key);
         }
     }
 
     /// The operation is over; the notifications that waited are next.
-    fn end_operation(&mut self, now: Instant) {
-        self.ring.operation = Operation::Idle;
-        while self.ring.operation == Operation::Idle {
-            let Some(notifier) = self.ring.notifications.pop_front() else {
+    fn end_operation(&mut self, cx: &mut Cx<'_>) {
+        self.operation = Operation::Idle;
+        while self.operation == Operation::Idle {
+            let Some(notifier) = self.notifications.pop_front() else {
                 break;
             };
-            self.rectify(now, notifier);
+            self.rectify(cx, notifier);
         }
+    }
+}
+
+/// How the own place is looked up.
+fn own_place_rule(cx: &Cx<'_>) -> Rule {
+    if cx.trust.has_credentials() {
+        Rule::Verified
+    } else {
+        Rule::Plain
     }
 }
 

@@ -25,89 +25,113 @@
 //! Source: the idea is from Shafaat, Ghodsi and Haridi, "Dealing with Network Partitions in
 //! Structured Overlay Networks", 2009; the steps are Zave's.
 
-use std::collections::VecDeque;
-use std::time::Instant;
-
 use rand::seq::IndexedRandom;
 
-use crate::chord::Chord;
+use crate::context::Cx;
 use crate::credentials::Standing;
+use crate::effect::Effect;
+use crate::event::LookupFailure;
+use crate::group::neighbours::Neighbours;
 use crate::key::{RingKey, between};
 use crate::limits::{
     JOIN_WAYS, LOSS_REMEMBERED, REUNITE_INTERVAL, REUNITE_INTERVAL_ALONE, REUNITE_INTERVAL_QUIET,
     REUNITE_INTERVAL_VERIFIED,
 };
+use crate::lookup::{Around, Asker, Found, Inquiry, Origin, Rule};
 use crate::message::Message;
-use crate::ring::Operation;
+use crate::ring::{Operation, Ring, own_place_rule};
 
-impl Chord {
+impl Ring {
     /// Starts a lookup for the own key at some member that is no neighbour.
-    pub(super) fn start_probe(&mut self, now: Instant) {
-        let alone = self.ring.successors.is_empty();
+    pub(super) fn start_probe(&mut self, cx: &mut Cx<'_>) {
+        let alone = self.pointers.successors.is_empty();
         let interval = if alone {
-            let factor = 1_u32
-                .checked_shl(self.ring.probes_alone.min(8))
-                .unwrap_or(1);
+            let factor = 1_u32.checked_shl(self.probes_alone.min(8)).unwrap_or(1);
             let longer = REUNITE_INTERVAL_ALONE.saturating_mul(factor);
-            self.ring.probes_alone = self.ring.probes_alone.saturating_add(1);
+            self.probes_alone = self.probes_alone.saturating_add(1);
             longer.min(REUNITE_INTERVAL)
         } else {
-            self.ring.probes_alone = 0;
-            let lost = self.ring.lost;
-            let lately = lost.is_some_and(|at| now.saturating_duration_since(at) < LOSS_REMEMBERED);
-            match self.credentials {
+            self.probes_alone = 0;
+            let lost = self.lost;
+            let lately =
+                lost.is_some_and(|at| cx.now.saturating_duration_since(at) < LOSS_REMEMBERED);
+            match cx.trust.credentials() {
                 Some(_) if lately => REUNITE_INTERVAL_VERIFIED,
                 Some(_) => REUNITE_INTERVAL_QUIET,
                 None => REUNITE_INTERVAL,
             }
         };
-        let interval = self.jittered(interval.mul_f64(self.doubt()));
-        self.ring.next_probe = Some(now + interval);
-        let neighbour = |key: &RingKey| {
-            self.ring.successors.contains(key) || self.ring.predecessor == Some(*key)
-        };
+        let interval = cx.jittered(interval.mul_f64(cx.doubt()));
+        self.next_probe = Some(cx.now + interval);
+        let neighbour = |key: &RingKey| self.pointers.contains(key);
         // Whoever may not be used knows no way to anybody.
-        let usable = |key: &RingKey| self.standing(key) != Standing::Refused;
-        let strangers = self.peers.known();
+        let usable = |key: &RingKey| cx.standing(key) != Standing::Refused;
+        let strangers = cx.peers.known();
         let strangers = strangers.filter(|key| !neighbour(key) && usable(key));
         let strangers: Vec<RingKey> = strangers.collect();
-        let some = strangers.sample(&mut self.rng, JOIN_WAYS).copied();
-        let some: VecDeque<RingKey> = some.collect();
-        if !some.is_empty() {
-            self.start_probe_lookup(now, some);
+        let some = strangers.sample(cx.rng, JOIN_WAYS).copied();
+        let mut some: Vec<RingKey> = some.collect();
+        if some.is_empty() {
+            return;
         }
+        let rule = own_place_rule(cx);
+        if rule == Rule::Plain {
+            some.truncate(1);
+        }
+        let inquiry = Inquiry::new(Asker::Probe, self.me, rule);
+        let inquiry = inquiry.from(Origin::Members(some)).at_most(1);
+        cx.effect(Effect::LookUp(inquiry));
     }
 
     /// Whoever is gone may be in another part of a divided ring.
-    pub(crate) fn neighbour_lost(&mut self, now: Instant) {
-        self.ring.lost = Some(now);
-        let soon = now + self.jittered(REUNITE_INTERVAL_VERIFIED);
-        self.ring.next_probe = self.ring.next_probe.map(|next| next.min(soon));
+    pub(crate) fn neighbour_lost(&mut self, cx: &mut Cx<'_>) {
+        self.lost = Some(cx.now);
+        let soon = cx.now + cx.jittered(REUNITE_INTERVAL_VERIFIED);
+        self.next_probe = self.next_probe.map(|next| next.min(soon));
+    }
+
+    /// The lookup of the own key from elsewhere has ended.
+    pub(crate) fn probe_looked_up(
+        &mut self,
+        cx: &mut Cx<'_>,
+        neighbours: &Neighbours,
+        result: Result<Found, LookupFailure>,
+    ) {
+        match result {
+            Ok(Found {
+                around: Around::Views(views),
+                ..
+            }) => {
+                self.around_found(cx, neighbours, &views.group);
+            }
+            Ok(found) => self.probe_answered(cx, found.owner),
+            Err(_) => {}
+        }
     }
 
     /// Those who stand around this member, seen from elsewhere, itself left out. All of them have
     /// answered.
-    pub(crate) fn around_found(&mut self, now: Instant, group: &[RingKey]) {
+    fn around_found(&mut self, cx: &mut Cx<'_>, neighbours: &Neighbours, group: &[RingKey]) {
         if !self.is_member() {
             return;
         }
-        group.iter().for_each(|key| self.consider(now, *key));
+        group.iter().for_each(|key| neighbours.consider(cx, *key));
         let others = group.iter().filter(|key| **key != self.me);
         let next = others.min_by_key(|key| self.me.distance_to(key)).copied();
         if let Some(next) = next.filter(|next| *next != self.head()) {
-            self.probe_answered(now, next);
+            self.probe_answered(cx, next);
         }
     }
 
     /// The lookup for the own key found `owner`.
-    pub(crate) fn probe_answered(&mut self, now: Instant, owner: RingKey) {
+    fn probe_answered(&mut self, cx: &mut Cx<'_>, owner: RingKey) {
         if owner == self.me || !self.is_member() {
             return;
         }
-        self.send(owner, Message::Notify);
+        cx.send(owner, Message::Notify);
         let head = self.head();
-        if between(&self.me, &owner, &head) && self.ring.operation == Operation::Idle {
-            self.stabilise_from_predecessor(now, head, owner);
+        if between(&self.me, &owner, &head) && self.operation == Operation::Idle {
+            self.stabilise_from_predecessor(cx, head, owner);
         }
     }
 }

@@ -98,11 +98,11 @@ impl Chord {
     pub(super) fn arrived(&mut self, now: Instant, came: &Came) {
         let (previous, target) = (came.previous, came.target);
         let Ok(offer) = Offer::decode(&came.payload) else {
-            self.counters.malformed += 1;
+            self.shared.out.counters.malformed += 1;
             return;
         };
         if !self.is_known(now, previous.0, &offer) {
-            self.counters.routed_unknown += 1;
+            self.shared.out.counters.routed_unknown += 1;
             return;
         }
         let name = (offer.origin, offer.number);
@@ -136,16 +136,16 @@ impl Chord {
 
     /// Whether the sender is a member whose certificate is at hand.
     fn is_known(&mut self, now: Instant, previous: RingKey, offer: &Offer) -> bool {
-        if self.is_convicted(&offer.origin) || offer.origin == self.me {
+        if self.shared.trust.is_convicted(&offer.origin) || offer.origin == self.shared.me {
             return false;
         }
-        let Some(credentials) = &mut self.credentials else {
+        let Some(credentials) = self.shared.trust.credentials_mut() else {
             return false;
         };
         match (credentials.standing(&offer.origin), &offer.certificate) {
             (Standing::Certified, _) => true,
             // To check a certificate costs more than to forward a message: the strict limit counts.
-            (Standing::Unknown, Some(certificate)) if self.peers.may_ask(now, previous) => {
+            (Standing::Unknown, Some(certificate)) if self.shared.peers.may_ask(now, previous) => {
                 credentials.admit(&offer.origin, certificate) == Standing::Certified
             }
             _ => false,
@@ -161,20 +161,20 @@ impl Chord {
     ) -> Option<RequestId> {
         let (previous, target) = (came.previous, came.target);
         if !self.routing.arrivals.has_room(&previous.0) {
-            self.counters.routed_dropped += 1;
+            self.shared.out.counters.routed_dropped += 1;
             return None;
         }
         let (origin, number) = (offer.origin, offer.number);
         let Some(body) = self.opened(offer) else {
-            self.counters.malformed += 1;
+            self.shared.out.counters.malformed += 1;
             return None;
         };
         let proof = Proof {
             number,
-            challenge: self.rng.next_u64(),
+            challenge: self.shared.rng.next_u64(),
             digest,
         };
-        let label = self.requests.next_id();
+        let label = self.shared.requests.next_id();
         let arrival = Arrival {
             origin,
             target,
@@ -194,7 +194,7 @@ impl Chord {
         if !offer.sealed {
             return Some(offer.body);
         }
-        let credentials = self.credentials.as_mut()?;
+        let credentials = self.shared.trust.credentials_mut()?;
         let opened = credentials.open(&offer.origin, &offer.body)?;
         match Secret::decode(&opened).ok()? {
             Secret::Body(body) => Some(body),
@@ -204,12 +204,12 @@ impl Chord {
 
     /// What proves to `origin` that its message is here.
     pub(super) fn answer_to(&mut self, origin: &RingKey, proof: Proof) -> Option<Vec<u8>> {
-        let credentials = self.credentials.as_mut()?;
+        let credentials = self.shared.trust.credentials_mut()?;
         let sealed = credentials.seal(origin, &Secret::Answer(proof).encode())?;
         let stranger = !self.routing.is_familiar(origin);
-        let certificate = stranger.then(|| credentials.certificate(&self.me));
+        let certificate = stranger.then(|| credentials.certificate(&self.shared.me));
         let answer = Answer {
-            author: self.me,
+            author: self.shared.me,
             certificate: certificate.flatten(),
             sealed,
         };
@@ -250,13 +250,13 @@ impl Chord {
         let Some(arrival) = self.routing.arrivals.waiting.get(&id) else {
             return self.confirm_on(from, id, payload);
         };
-        let Some(credentials) = &mut self.credentials else {
+        let Some(credentials) = self.shared.trust.credentials_mut() else {
             return;
         };
         let opened = credentials.open(&arrival.origin, &payload);
         let secret = opened.and_then(|bytes| Secret::decode(&bytes).ok());
         if secret != Some(Secret::Confirm(arrival.proof.clone())) {
-            self.counters.malformed += 1;
+            self.shared.out.counters.malformed += 1;
             return;
         }
         if let Some(arrival) = self.routing.arrivals.remove(id) {

@@ -81,12 +81,12 @@ impl Preferences {
 impl Chord {
     /// Whether this member is who a message to `target` is for.
     pub(super) fn owns(&self, target: &RingKey) -> bool {
-        match self.ring.predecessor {
-            _ if *target == self.me => true,
-            Some(predecessor) => between(&predecessor, target, &self.me),
+        match self.ring.pointers().predecessor {
+            _ if *target == self.shared.me => true,
+            Some(predecessor) => between(&predecessor, target, &self.shared.me),
             None => {
-                self.ring.successors.is_empty()
-                    || self.near_owner(target, |_| true) == Some(self.me)
+                self.ring.pointers().successors.is_empty()
+                    || self.near_owner(target, |_| true) == Some(self.shared.me)
             }
         }
     }
@@ -94,18 +94,18 @@ impl Chord {
     /// The owner of `target` if the own group reaches over it: the first of those that are `usable`
     /// at or after it.
     fn near_owner(&self, target: &RingKey, usable: impl Fn(&RingKey) -> bool) -> Option<RingKey> {
-        if let Some(head) = self.ring.successors.first()
-            && (target == head || between(&self.me, target, head))
+        if let Some(head) = self.ring.pointers().successors.first()
+            && (target == head || between(&self.shared.me, target, head))
             && usable(head)
         {
             return Some(*head);
         }
-        let group = self.own_group();
+        let group = self.neighbours.members();
         if let Some(owner) = owner_within(group, target, &usable) {
             return Some(owner);
         }
         // A ring that is smaller than a group has no gap between the last and the first.
-        let whole = self.knows_everybody();
+        let whole = self.known().is_everybody();
         group.iter().find(|key| whole && usable(key)).copied()
     }
 
@@ -115,7 +115,7 @@ impl Chord {
         match self.routing.density {
             Some((at, density)) if now < at + DENSITY_TIME => density,
             _ => {
-                let density = self.density();
+                let density = self.known().density();
                 self.routing.density = Some((now, density));
                 density
             }
@@ -127,7 +127,9 @@ impl Chord {
     pub(super) fn known_owner(&mut self, now: Instant, target: &RingKey) -> Option<RingKey> {
         let density = self.density_lately(now);
         let usable = |key: &RingKey| {
-            *key != self.me && !self.peers.is_suspect(now, key) && !self.is_convicted(key)
+            *key != self.shared.me
+                && !self.shared.peers.is_suspect(now, key)
+                && !self.shared.trust.is_convicted(key)
         };
         let met = &self.routing.familiar;
         let near = self.near_owner(target, usable);
@@ -141,7 +143,7 @@ impl Chord {
         let found = match met.contains_key(target) {
             true => Some(*target).filter(usable),
             false => {
-                let g = self.config.group;
+                let g = self.shared.config.group;
                 let before = met.range(..target).rev().chain(met.iter().rev());
                 let mut around: Vec<RingKey> = before.take(g / 2).map(|(key, _)| *key).collect();
                 around.reverse();
@@ -170,16 +172,16 @@ impl Chord {
         attempt: usize,
     ) -> Option<RingKey> {
         let usable = |key: &RingKey| {
-            *key != self.me
+            *key != self.shared.me
                 && !avoid.contains(key)
-                && !self.peers.is_suspect(now, key)
-                && !self.is_convicted(key)
+                && !self.shared.peers.is_suspect(now, key)
+                && !self.shared.trust.is_convicted(key)
         };
         if let Some(owner) = self.near_owner(target, usable) {
             return Some(owner);
         }
-        let distance = self.me.distance_to(target);
-        let before = |key: &&RingKey| self.me.distance_to(key) <= distance && usable(key);
+        let distance = self.shared.me.distance_to(target);
+        let before = |key: &&RingKey| self.shared.me.distance_to(key) <= distance && usable(key);
         let digits = Offset::digits(&distance);
         let ways = digits.filter_map(|offset| self.fingers.get(offset));
         let mut ways: Vec<_> = ways.collect();
@@ -195,7 +197,7 @@ impl Chord {
         // nothing where it is thinner than the ring.
         if let Some(finger) = behind.first()
             && let Some(owner) = owner_within(&finger.group, target, usable)
-            && (owner == *target || self.density().stretch(&finger.group) <= DENSE)
+            && (owner == *target || self.known().density().stretch(&finger.group) <= DENSE)
         {
             return Some(owner);
         }
@@ -206,12 +208,21 @@ impl Chord {
             }
             let candidates: Vec<RingKey> = finger.group.iter().filter(before).copied().collect();
             if !candidates.is_empty() {
-                return self.routing.preferences.draw(&candidates, &mut self.rng);
+                return self
+                    .routing
+                    .preferences
+                    .draw(&candidates, &mut self.shared.rng);
             }
         }
-        let near = self.own_group().iter().chain(&self.ring.successors);
+        let near = self
+            .neighbours
+            .members()
+            .iter()
+            .chain(&self.ring.pointers().successors);
         let candidates: Vec<RingKey> = near.filter(before).copied().collect();
-        self.routing.preferences.draw(&candidates, &mut self.rng)
+        self.routing
+            .preferences
+            .draw(&candidates, &mut self.shared.rng)
     }
 }
 

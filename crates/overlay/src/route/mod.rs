@@ -201,7 +201,7 @@ impl Routing {
 
 impl Chord {
     pub(crate) fn handle_routing(&mut self, now: Instant, from: RingKey, message: Message) {
-        if !self.is_member() || self.credentials.is_none() {
+        if !self.is_member() || !self.shared.trust.has_credentials() {
             return;
         }
         match message {
@@ -253,8 +253,8 @@ impl Chord {
 
     /// A message has come to this member, or on its way to another.
     fn route_came(&mut self, now: Instant, came: Came) {
-        if !self.peers.may_route(now, came.previous.0) {
-            self.counters.rate_limited += 1;
+        if !self.shared.peers.may_route(now, came.previous.0) {
+            self.shared.out.counters.rate_limited += 1;
         } else if self.owns(&came.target) {
             self.arrived(now, &came);
         } else {

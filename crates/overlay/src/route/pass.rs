@@ -177,7 +177,7 @@ impl Chord {
         let tried = vec![from];
         let next = self.next_hop(now, &came.target, &tried, 0);
         let (Some(next), Some(hops_left)) = (next, came.hops_left.checked_sub(1)) else {
-            self.counters.routed_dropped += 1;
+            self.shared.out.counters.routed_dropped += 1;
             return;
         };
         let onward = Onward {
@@ -189,7 +189,7 @@ impl Chord {
             tried,
         };
         if self.hand_on(now, onward) {
-            self.counters.routed_on += 1;
+            self.shared.out.counters.routed_on += 1;
         }
     }
 
@@ -197,10 +197,10 @@ impl Chord {
     pub(super) fn hand_on(&mut self, now: Instant, onward: Onward) -> bool {
         let neighbour = onward.came_from.neighbour();
         if !self.routing.passages.has_room(neighbour) {
-            self.counters.routed_dropped += 1;
+            self.shared.out.counters.routed_dropped += 1;
             return false;
         }
-        let id = self.requests.next_id();
+        let id = self.shared.requests.next_id();
         let least = TAKEN_ON_DELAY.saturating_mul(3);
         let patience = self.routing.hops.time(least, HOP_TIME);
         let passages = &mut self.routing.passages;
@@ -249,7 +249,7 @@ impl Chord {
         for id in ids {
             let passage = self.routing.passages.open.get_mut(id);
             let Some(passage) = passage.filter(|passage| passage.next == from) else {
-                self.counters.unsolicited += 1;
+                self.shared.out.counters.unsolicited += 1;
                 continue;
             };
             if passage.progress == Progress::Sent {
@@ -306,7 +306,7 @@ impl Chord {
                         // Somebody on that way makes answers up, and nobody can tell who.
                         self.routing.preferences.note(from, Conduct::NoAnswer);
                     }
-                    self.counters.unsolicited += 1;
+                    self.shared.out.counters.unsolicited += 1;
                 }
             }
         }
@@ -347,7 +347,7 @@ impl Chord {
         let route = self.routing.outbox.named(number);
         let confirm = route.and_then(|route| self.answered(now, from, route, payload));
         let Some(payload) = confirm else {
-            self.counters.unsolicited += 1;
+            self.shared.out.counters.unsolicited += 1;
             return false;
         };
         self.send(from, Message::Confirm { id: label, payload });
@@ -361,7 +361,7 @@ impl Chord {
             passage.came_from.neighbour() == Some(from) && passage.repeats < MAX_PASSAGE_REPEATS
         };
         let Some(passage) = passage.filter(expected) else {
-            self.counters.unsolicited += 1;
+            self.shared.out.counters.unsolicited += 1;
             return;
         };
         passage.repeats += 1;

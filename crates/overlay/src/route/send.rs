@@ -10,12 +10,14 @@ use super::payload::{Answer, Offer, Proof, Secret, digest};
 use super::{Destination, RouteError, RouteFailure};
 use crate::chord::Chord;
 use crate::credentials::Standing;
+use crate::effect::Effect;
 use crate::event::{Event, LookupFailure, RouteId};
 use crate::key::RingKey;
 use crate::limits::{
-    MAX_CONFIRMED, MAX_ROUTE_HOPS, MAX_ROUTED_BODY, MAX_ROUTES, MIN_ROUTE_TIME, ROUTE_LIFETIME,
-    ROUTE_TIME, ROUTE_WAYS,
+    MAX_CONFIRMED, MAX_LOOKUPS, MAX_ROUTE_HOPS, MAX_ROUTED_BODY, MAX_ROUTES, MIN_ROUTE_TIME,
+    ROUTE_LIFETIME, ROUTE_TIME, ROUTE_WAYS,
 };
+use crate::lookup::{Around, Asker, Found, Inquiry, Rule};
 
 /// One message whose answer is waited for.
 #[derive(Clone, Debug)]
@@ -144,11 +146,15 @@ impl Chord {
         if under_way >= MAX_ROUTES {
             return Err(RouteError::TooMany(under_way));
         }
-        if to == Destination::Member(self.me) {
+        if to == Destination::Member(self.shared.me) {
             return Err(RouteError::ToOneself);
         }
-        let number = self.rng.next_u64();
-        let credentials = self.credentials.as_mut().ok_or(RouteError::NotMember)?;
+        let number = self.shared.rng.next_u64();
+        let credentials = self
+            .shared
+            .trust
+            .credentials_mut()
+            .ok_or(RouteError::NotMember)?;
         let begun = credentials.unix_time(now);
         let (carried, familiar) = match to {
             Destination::Point(_) => (body.to_vec(), false),
@@ -159,10 +165,10 @@ impl Chord {
                 (sealed.ok_or(RouteError::NoCertificate)?, familiar)
             }
         };
-        let certificate = (!familiar).then(|| credentials.certificate(&self.me));
+        let certificate = (!familiar).then(|| credentials.certificate(&self.shared.me));
         let digest = digest(&to.key(), &carried);
         let offer = Offer {
-            origin: self.me,
+            origin: self.shared.me,
             number,
             certificate: certificate.flatten(),
             sealed: matches!(to, Destination::Member(_)),
@@ -197,11 +203,11 @@ impl Chord {
             return;
         };
         self.emit(Event::Routed {
-            from: self.me,
+            from: self.shared.me,
             target: sending.to.key(),
             body,
         });
-        self.route_done(now, id, &sending, self.me);
+        self.route_done(now, id, &sending, self.shared.me);
     }
 
     fn route_done(&mut self, now: Instant, id: RouteId, sending: &Sending, by: RingKey) {
@@ -268,7 +274,7 @@ impl Chord {
     /// again nor confirmed.
     pub(super) fn is_too_old(&self, now: Instant, id: RouteId) -> bool {
         let sending = self.routing.outbox.sending.get(&id);
-        let credentials = self.credentials.as_ref();
+        let credentials = self.shared.trust.credentials();
         sending
             .zip(credentials)
             .is_some_and(|(sending, credentials)| {
@@ -290,8 +296,32 @@ impl Chord {
             Destination::Member(member) => self.route_by(now, id, member, 0),
             Destination::Point(point) => {
                 self.routing.outbox.set_due(id, None);
-                self.start_route_lookup(now, id, point);
+                let inquiry = Inquiry::new(Asker::Route(id), point, Rule::Verified);
+                self.shared
+                    .out
+                    .effects
+                    .push(Effect::LookUp(inquiry.at_most(MAX_LOOKUPS)));
+                self.settle(now);
             }
+        }
+    }
+
+    pub(crate) fn route_looked_up(
+        &mut self,
+        now: Instant,
+        id: RouteId,
+        result: Result<Found, LookupFailure>,
+    ) {
+        match result {
+            Ok(Found {
+                owner,
+                around: Around::Views(views),
+                ..
+            }) => {
+                self.route_owner_found(now, id, owner, views.verified);
+            }
+            Ok(_) => {}
+            Err(reason) => self.route_lookup_failed(id, reason),
         }
     }
 
@@ -312,7 +342,7 @@ impl Chord {
         sending.verified = verified;
         sending.owner = Some(owner);
         sending.sent = now;
-        if owner != self.me {
+        if owner != self.shared.me {
             return self.route_by(now, id, owner, 0);
         }
         let body = Offer::decode(&sending.payload).map(|offer| offer.body);
@@ -366,10 +396,10 @@ impl Chord {
         }
         let answer = Answer::decode(payload).ok()?;
         let author = answer.author;
-        if self.is_convicted(&author) {
+        if self.shared.trust.is_convicted(&author) {
             return None;
         }
-        let credentials = self.credentials.as_mut()?;
+        let credentials = self.shared.trust.credentials_mut()?;
         let standing = match (credentials.standing(&author), &answer.certificate) {
             (Standing::Unknown, Some(certificate)) => credentials.admit(&author, certificate),
             (standing, _) => standing,
@@ -406,7 +436,7 @@ impl Chord {
             }
         }
         let confirm = Secret::Confirm(proof).encode();
-        self.credentials.as_mut()?.seal(&author, &confirm)
+        self.shared.trust.credentials_mut()?.seal(&author, &confirm)
     }
 
     /// `author` has the message.

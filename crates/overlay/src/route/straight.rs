@@ -128,7 +128,7 @@ impl Clock {
 impl Chord {
     /// What this member tells others of its time.
     pub(super) fn clock(&mut self, now: Instant) -> u64 {
-        self.routing.clock.at(now, &mut self.rng)
+        self.routing.clock.at(now, &mut self.shared.rng)
     }
 
     /// Whether `from`, whose own message this is as it says, has sent it just now, and it is
@@ -157,7 +157,7 @@ impl Chord {
     ) {
         let name = (offer.origin, offer.number);
         let Some(body) = self.opened(offer) else {
-            self.counters.malformed += 1;
+            self.shared.out.counters.malformed += 1;
             return;
         };
         self.routing.arrivals.withdraw(&name);
@@ -181,12 +181,12 @@ impl Chord {
     /// The next hop was the receiver itself, and has delivered what came straight from here.
     pub(super) fn delivered(&mut self, now: Instant, from: RingKey, id: RequestId, clock: u64) {
         let Some(route) = self.routing.passages.own(from, id) else {
-            self.counters.unsolicited += 1;
+            self.shared.out.counters.unsolicited += 1;
             return;
         };
         if self.routing.outbox.is_open(route) && !self.is_meant(route, &from) {
             // It is somebody else's.
-            self.counters.unsolicited += 1;
+            self.shared.out.counters.unsolicited += 1;
             self.routing.preferences.note(from, Conduct::NoAnswer);
             return;
         }
@@ -198,7 +198,8 @@ impl Chord {
 
     /// Whether `member` may be who has the message `id`.
     fn is_meant(&self, id: RouteId, member: &RingKey) -> bool {
-        self.standing(member) == Standing::Certified && self.routing.outbox.may_reach(id, member)
+        self.shared.trust.standing(member) == Standing::Certified
+            && self.routing.outbox.may_reach(id, member)
     }
 }
 

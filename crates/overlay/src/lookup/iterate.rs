@@ -1,96 +1,88 @@
 //! The way to the target: from group to group, each step's answers merged.
 
-use std::time::Instant;
-
 use rand::seq::IndexedRandom;
 
-use crate::chord::Chord;
+use crate::context::Cx;
 use crate::credentials::Standing;
+use crate::effect::Effect;
 use crate::event::LookupId;
 use crate::group::{around, spacing};
 use crate::key::{Offset, RingKey};
-use crate::limits::{MAX_CERTIFICATES, MAX_CLOSURE, MAX_LIST};
-use crate::lookup::Kind;
-use crate::lookup::verified::{SPARSE, Stage};
-use crate::message::{Message, RequestId};
+use crate::known::Known;
+use crate::limits::{MAX_CERTIFICATES, MAX_CLOSURE};
+use crate::lookup::verified::{SPARSE, Stage, VerifiedLookups};
+use crate::message::Message;
 use crate::request::Purpose;
 
-impl Chord {
+impl VerifiedLookups {
     /// Takes the next step from `base`, around which `group` stands.
     pub(super) fn climb_from(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
+        known: Known<'_>,
         id: LookupId,
         base: RingKey,
         group: Vec<RingKey>,
     ) {
-        let least = 2.0 * self.density_for(id).spacing;
-        let Some(lookup) = self.lookups.verified.get_mut(&id) else {
+        let least = 2.0 * self.density_for(cx, known, id).spacing;
+        let Some(lookup) = self.running.get_mut(&id) else {
             return;
         };
         let offset = Offset::within(&base.distance_to(&lookup.target));
         let point = match offset.filter(|offset| offset.share() >= least) {
             Some(offset) => base.plus(offset),
             // The paper asks for the target itself, and nobody around it.
-            None if group.len() > 1 && !lookup.by_the_paper => return self.close(now, id, &group),
+            None if group.len() > 1 && !lookup.by_the_paper => {
+                return self.close(cx, known, id, &group);
+            }
             // A single bootstrap next to the target: it is asked for its neighbours.
             None => lookup.target,
         };
         let wanted = lookup.askers();
-        self.begin_step(now, id, point, group, wanted);
+        self.begin_step(cx, known, id, Stage::climb(point, group, wanted));
     }
 
     /// Asks who stands around a finger's point: the members of the finger before it, and the own
     /// group.
     pub(super) fn climb_to_finger(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
+        known: Known<'_>,
         id: LookupId,
         offset: Offset,
-        point: RingKey,
     ) {
-        let (before, own) = self.finger_sources(offset);
-        let mut group: Vec<RingKey> = before.sample(&mut self.rng, 3).copied().collect();
+        let point = cx.me.plus(offset);
+        let own: Vec<RingKey> = known.group.keys().collect();
+        let before = known.fingers.before(offset);
+        let before = before.map_or_else(Vec::new, |finger| finger.group.clone());
+        let mut group: Vec<RingKey> = before.sample(cx.rng, 3).copied().collect();
         let some = if group.is_empty() { own.len() } else { 3 };
-        group.extend(own.sample(&mut self.rng, some).copied());
+        group.extend(own.sample(cx.rng, some).copied());
         group.sort_unstable();
         group.dedup();
         let wanted = group.len();
-        let old = self.fingers.get(offset).cloned();
-        self.begin_step(now, id, point, group, wanted);
-        let me = self.me;
-        if let (Some(lookup), Some(old)) = (self.lookups.verified.get_mut(&id), old) {
+        let old = known.fingers.get(offset).cloned();
+        self.begin_step(cx, known, id, Stage::climb(point, group, wanted));
+        let me = cx.me;
+        if let (Some(lookup), Some(old)) = (self.running.get_mut(&id), old) {
             lookup.named.extend(old.group.iter().map(|key| (*key, me)));
             lookup.numbers = old.numbers;
         }
     }
 
-    fn begin_step(
-        &mut self,
-        now: Instant,
-        id: LookupId,
-        point: RingKey,
-        group: Vec<RingKey>,
-        wanted: usize,
-    ) {
-        self.requests.forget(|purpose| purpose.lookup() == Some(id));
-        let Some(lookup) = self.lookups.verified.get_mut(&id) else {
+    fn begin_step(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId, stage: Stage) {
+        cx.requests.forget(|purpose| purpose.lookup() == Some(id));
+        let Some(lookup) = self.running.get_mut(&id) else {
             return;
         };
-        let wanted = wanted.min(group.len()).max(1);
-        lookup.begins_step(Stage::Climb {
-            point,
-            group,
-            wanted,
-            answers: 0,
-        });
-        self.climb_on(now, id);
+        lookup.begins_step(stage);
+        self.climb_on(cx, known, id);
     }
 
     /// Asks as many as are wanted, and goes on when enough have answered.
-    pub(super) fn climb_on(&mut self, now: Instant, id: LookupId) {
+    pub(super) fn climb_on(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
         loop {
-            let Some(lookup) = self.lookups.verified.get(&id) else {
+            let Some(lookup) = self.running.get(&id) else {
                 return;
             };
             let Stage::Climb {
@@ -103,55 +95,52 @@ impl Chord {
                 return;
             };
             if answers >= wanted && lookup.unproven.is_empty() && lookup.by_the_paper {
-                return self.paper_step(now, id);
+                return self.paper_step(cx, known, id);
             }
             if answers >= wanted && lookup.unproven.is_empty() {
-                if self.step_is_sparse(id) {
+                if self.step_is_sparse(cx, known, id) {
                     continue;
                 }
-                return self.end_step(now, id);
+                return self.end_step(cx, known, id);
             }
             if answers.saturating_add(lookup.expected()) >= wanted {
                 return;
             }
-            let me = self.me;
+            let me = cx.me;
             let free = |key: &&RingKey| **key != me && !lookup.asked.contains(*key);
             let unasked: Vec<RingKey> = group.iter().filter(free).copied().collect();
-            let quiet = |key: &&RingKey| !self.peers.is_suspect(now, key);
+            let quiet = |key: &&RingKey| !cx.is_suspect(key);
             let trusted: Vec<RingKey> = unasked.iter().filter(quiet).copied().collect();
             let among = if trusted.is_empty() {
                 &unasked
             } else {
                 &trusted
             };
-            let next = among.choose(&mut self.rng).copied();
+            let next = among.choose(cx.rng).copied();
             match next {
-                Some(_) if !self.requests.has_room() => return,
-                Some(next) => self.ask_near(now, id, next, point),
+                Some(_) if !cx.requests.has_room() => return,
+                Some(next) => self.ask_near(cx, id, next, point),
                 None if lookup.expected() > 0 || !lookup.unproven.is_empty() => return,
-                None if answers > 0 => return self.end_step(now, id),
+                None if answers > 0 => return self.end_step(cx, known, id),
                 None if !lookup.waiting.is_empty() => return,
-                None => return self.way_lost(now, id),
+                None => return self.way_lost(cx, known, id),
             }
         }
     }
 
-    fn ask_near(&mut self, now: Instant, id: LookupId, next: RingKey, point: RingKey) {
-        if let Some(lookup) = self.lookups.verified.get_mut(&id) {
+    fn ask_near(&mut self, cx: &mut Cx<'_>, id: LookupId, next: RingKey, point: RingKey) {
+        if let Some(lookup) = self.running.get_mut(&id) {
             lookup.asks(next);
         }
-        self.request(now, next, Purpose::Near(id), |id| Message::GetNear {
-            id,
-            point,
-        });
+        cx.request(next, Purpose::Near(id), |id| Message::GetNear { id, point });
     }
 
     /// Whether the members named so far stand so far apart that others may have been left out, and
     /// more can be asked.
-    fn step_is_sparse(&mut self, id: LookupId) -> bool {
-        let group = self.step_group(id);
-        let stretch = self.density_for(id).stretch(&group);
-        let Some(lookup) = self.lookups.verified.get_mut(&id) else {
+    fn step_is_sparse(&mut self, cx: &Cx<'_>, known: Known<'_>, id: LookupId) -> bool {
+        let group = self.step_group(cx, id);
+        let stretch = self.density_for(cx, known, id).stretch(&group);
+        let Some(lookup) = self.running.get_mut(&id) else {
             return false;
         };
         let Stage::Climb {
@@ -173,45 +162,46 @@ impl Chord {
     }
 
     /// The group around the step's point among those that were named.
-    fn step_group(&self, id: LookupId) -> Vec<RingKey> {
-        let Some(lookup) = self.lookups.verified.get(&id) else {
+    fn step_group(&self, cx: &Cx<'_>, id: LookupId) -> Vec<RingKey> {
+        let Some(lookup) = self.running.get(&id) else {
             return Vec::new();
         };
         let Stage::Climb { point, .. } = lookup.stage else {
             return Vec::new();
         };
         let usable = lookup.named.keys().copied();
-        let usable = usable.filter(|key| self.is_usable(key));
-        around(&point, self.config.group, usable)
+        let usable = usable.filter(|key| cx.trust.is_usable(key));
+        around(&point, cx.config.group, usable)
     }
 
-    fn end_step(&mut self, now: Instant, id: LookupId) {
-        let group = self.step_group(id);
-        let outside = !self.stands_in(id);
-        let spacing = spacing(&group, self.config.group);
-        let Some(lookup) = self.lookups.verified.get_mut(&id) else {
+    fn end_step(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
+        let group = self.step_group(cx, id);
+        let outside = !self.stands_in(cx, id);
+        let spacing = spacing(&group, cx.config.group);
+        let Some(lookup) = self.running.get_mut(&id) else {
             return;
         };
         let Stage::Climb { point, .. } = lookup.stage else {
             return;
         };
         if group.is_empty() || lookup.by_the_paper {
-            return self.way_lost(now, id);
+            return self.way_lost(cx, known, id);
         }
         if outside {
             lookup.spacings.push(spacing);
         }
         if point == lookup.target {
-            self.close(now, id, &group);
+            self.close(cx, known, id, &group);
         } else {
-            self.climb_from(now, id, point, group);
+            self.climb_from(cx, known, id, point, group);
         }
     }
 
     /// A member names others around a point.
     pub(crate) fn near_answered(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
+        known: Known<'_>,
         id: LookupId,
         from: RingKey,
         answer: Option<Message>,
@@ -220,7 +210,7 @@ impl Chord {
             Some(Message::Near { members, .. }) => Some(members),
             _ => None,
         };
-        let Some(lookup) = self.lookups.verified.get_mut(&id) else {
+        let Some(lookup) = self.running.get_mut(&id) else {
             return;
         };
         lookup.waits_no_more(&from);
@@ -238,25 +228,25 @@ impl Chord {
             for key in members {
                 lookup.named.entry(key).or_insert(from);
             }
-            if lookup.kind == Kind::Join {
-                self.ring_seen(now);
+            if lookup.origin.is_outside() {
+                cx.effect(Effect::RingSeen);
             }
-            self.have_proven(now, id);
+            self.have_proven(cx, id);
         }
-        self.climb_on(now, id);
+        self.climb_on(cx, known, id);
     }
 
     /// Asks for the certificates of those who were named and are not known, of whoever named them.
-    pub(super) fn have_proven(&mut self, now: Instant, id: LookupId) {
-        let Some(lookup) = self.lookups.verified.get(&id) else {
+    pub(super) fn have_proven(&mut self, cx: &mut Cx<'_>, id: LookupId) {
+        let Some(lookup) = self.running.get(&id) else {
             return;
         };
-        let me = self.me;
+        let me = cx.me;
         let unknown = lookup.named.iter().filter(|(key, by)| {
             **key != me
                 && **by != me
                 && !lookup.unproven.contains(*key)
-                && self.standing(key) == Standing::Unknown
+                && cx.standing(key) == Standing::Unknown
         });
         let mut unknown: Vec<(RingKey, RingKey)> = unknown.map(|(k, by)| (*by, *k)).collect();
         unknown.truncate(MAX_CLOSURE.saturating_sub(lookup.unproven.len()));
@@ -265,15 +255,15 @@ impl Chord {
                 let Some((by, _)) = few.first().copied() else {
                     continue;
                 };
-                if !self.requests.has_room() {
+                if !cx.requests.has_room() {
                     return;
                 }
                 let members: Vec<RingKey> = few.iter().map(|(_, key)| *key).collect();
-                if let Some(lookup) = self.lookups.verified.get_mut(&id) {
+                if let Some(lookup) = self.running.get_mut(&id) {
                     lookup.unproven.extend(&members);
                     lookup.questions = lookup.questions.saturating_add(1);
                 }
-                self.request(now, by, Purpose::Certificates(id), |id| {
+                cx.request(by, Purpose::Certificates(id), |id| {
                     Message::GetCertificates { id, members }
                 });
             }
@@ -283,7 +273,8 @@ impl Chord {
     /// Certificates came, or did not: who is not proven now is not used in this step.
     pub(crate) fn certificates_answered(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
+        known: Known<'_>,
         id: LookupId,
         asked: &Message,
         answer: Option<Message>,
@@ -292,7 +283,7 @@ impl Chord {
             return;
         };
         if let (Some(Message::Certificates { certificates, .. }), Some(credentials)) =
-            (answer, &mut self.credentials)
+            (answer, cx.trust.credentials_mut())
         {
             for (key, certificate) in certificates {
                 if members.contains(&key) {
@@ -300,8 +291,8 @@ impl Chord {
                 }
             }
         }
-        let proven: Vec<bool> = members.iter().map(|key| self.is_usable(key)).collect();
-        let Some(lookup) = self.lookups.verified.get_mut(&id) else {
+        let proven: Vec<bool> = members.iter().map(|key| cx.trust.is_usable(key)).collect();
+        let Some(lookup) = self.running.get_mut(&id) else {
             return;
         };
         for (key, proven) in members.iter().zip(proven) {
@@ -311,39 +302,6 @@ impl Chord {
                 lookup.near.remove(key);
             }
         }
-        match lookup.stage {
-            Stage::Climb { .. } => self.climb_on(now, id),
-            Stage::Close => self.close_on(now, id),
-        }
-    }
-
-    pub(crate) fn answer_certificates(&mut self, from: RingKey, id: RequestId, keys: &[RingKey]) {
-        let Some(credentials) = &self.credentials else {
-            return;
-        };
-        let found = keys
-            .iter()
-            .filter_map(|key| Some((*key, credentials.certificate(key)?)));
-        let certificates = found.take(MAX_CERTIFICATES).collect();
-        self.send(from, Message::Certificates { id, certificates });
-    }
-
-    /// The members that this one knows around `point`: of its own group and of the fingers next to
-    /// it.
-    pub(crate) fn answer_near(&mut self, from: RingKey, id: RequestId, point: RingKey) {
-        if !self.is_member() {
-            return self.send(from, Message::NotMember { id });
-        }
-        let share = self.me.share_to(&point);
-        let fingers = self.fingers.beside(share);
-        let known = fingers.flat_map(|finger| finger.group.iter().copied());
-        let known: Vec<RingKey> = known.chain(self.own_group().iter().copied()).collect();
-        let usable = known.into_iter().filter(|key| self.is_usable(key));
-        let mut members = around(&point, self.config.group, usable);
-        members.truncate(MAX_LIST);
-        if members.is_empty() {
-            members.push(self.me);
-        }
-        self.send(from, Message::Near { id, members });
+        self.stage_on(cx, known, id);
     }
 }

@@ -1,0 +1,94 @@
+//! [`Known`]: what a member knows of the ring: its neighbours, its group and its fingers, to read.
+
+use rand::Rng;
+
+use crate::finger::Fingers;
+use crate::group::Density;
+use crate::group::neighbours::Neighbours;
+use crate::key::{Offset, RingKey, between};
+use crate::lookup::DENSE;
+use crate::ring::Pointers;
+
+/// A reading view of three machines. Whoever finds a way through the ring gets it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'a> {
+    pub(crate) pointers: &'a Pointers,
+    pub(crate) group: &'a Neighbours,
+    pub(crate) fingers: &'a Fingers,
+}
+
+impl<'a> Known<'a> {
+    pub(crate) fn me(&self) -> RingKey {
+        self.group.me()
+    }
+
+    /// This member's group: itself and the neighbours around it, clockwise.
+    pub(crate) fn own_group(&self) -> &'a [RingKey] {
+        self.group.members()
+    }
+
+    /// Whether the ring is so small that all its members are in the own group: then no neighbour
+    /// names anybody else, and no finger holds anybody else.
+    pub(crate) fn is_everybody(&self) -> bool {
+        let group = self.own_group();
+        group.len() < self.group.size()
+            && (self.pointers.is_alone() || group.len() > 1)
+            && self
+                .pointers
+                .successors
+                .iter()
+                .all(|key| group.contains(key))
+            && self.group.named().all(|key| group.contains(key))
+            && self.fingers.keys().all(|key| group.contains(&key))
+    }
+
+    /// How far members stand from each other, as far as this one can tell.
+    pub(crate) fn density(&self) -> Density {
+        let fingers = self.fingers.entries();
+        Density::estimate(
+            self.own_group(),
+            self.is_everybody(),
+            fingers,
+            self.group.size(),
+        )
+    }
+
+    /// Whether members seem to be missing from the own group.
+    pub(crate) fn has_gaps(&self) -> bool {
+        self.density().stretch(self.own_group()) > DENSE && !self.is_everybody()
+    }
+
+    /// Whether a point lies within the own group, so that there is no way to it.
+    pub(crate) fn is_nearby(&self, point: &RingKey) -> bool {
+        let group = self.own_group();
+        let ends = group.first().zip(group.last());
+        ends.is_some_and(|(first, last)| point == last || between(first, point, last))
+            && self.density().stretch(group) <= DENSE
+    }
+
+    /// The offset of the nearest finger that is worth having; none where the own group holds the
+    /// whole ring. `groups`: whether fingers are groups, or single owners.
+    pub(crate) fn first_finger(&self, groups: bool) -> Option<Offset> {
+        if groups {
+            let spacing = self.density().spacing;
+            let any = !self.is_everybody() && spacing > 0.0;
+            return any.then(|| Offset::reaching(2.0 * spacing));
+        }
+        let last = self.pointers.successors.last()?;
+        let first = Offset::reaching(self.me().share_to(last));
+        (first != Offset::MAX).then_some(first)
+    }
+
+    /// Those nearby, and one of each finger, each once and without this member. With the fingers
+    /// in base 16 everybody is a few steps from a member that tells these, and hears it from
+    /// dozens, so that neither malicious routers nor lost messages keep it from anybody.
+    pub(crate) fn near_and_far(&self, rng: &mut impl Rng) -> Vec<RingKey> {
+        let mut keys = self.own_group().to_vec();
+        keys.extend(self.fingers.one_of_each(rng));
+        keys.extend(self.pointers.keys());
+        keys.sort_unstable();
+        keys.dedup();
+        keys.retain(|key| *key != self.me());
+        keys
+    }
+}
