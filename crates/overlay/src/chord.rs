@@ -128,7 +128,9 @@ impl Chord {
                 .extend(&from, self.shared.config.retries);
         }
         if message.is_routing() {
-            return self.handle_routing(now, from, message);
+            self.routing
+                .handle(&mut cx!(self, now), known!(self), from, message);
+            return self.settle(now);
         }
         match message.answers() {
             Some(id) => self.handle_answer(now, from, id, message),
@@ -462,5 +464,17 @@ impl Chord {
         // Whoever comes next before this member need not wait until the one that is gone has not
         // answered; and what that owned is its own now.
         self.ring.forget_pointer(&mut cx!(self, now), &from);
+    }
+
+    fn routes_due(&mut self, now: Instant) {
+        self.routing.passages_due(&mut cx!(self, now), known!(self));
+        // Each may need a lookup, which begins before the next message goes.
+        while self
+            .routing
+            .send_next_due(&mut cx!(self, now), known!(self))
+        {
+            self.settle(now);
+        }
+        self.routing.arrivals_due(&mut cx!(self, now));
     }
 }

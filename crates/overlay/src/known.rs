@@ -79,6 +79,40 @@ impl<'a> Known<'a> {
         (first != Offset::MAX).then_some(first)
     }
 
+    /// Whether this member is who a message to `target` is for.
+    pub(crate) fn owns(&self, target: &RingKey) -> bool {
+        match self.pointers.predecessor {
+            _ if *target == self.me() => true,
+            Some(predecessor) => between(&predecessor, target, &self.me()),
+            None => {
+                self.pointers.successors.is_empty()
+                    || self.near_owner(target, |_| true) == Some(self.me())
+            }
+        }
+    }
+
+    /// The owner of `target` if the own group reaches over it: the first of those that are `usable`
+    /// at or after it.
+    pub(crate) fn near_owner(
+        &self,
+        target: &RingKey,
+        usable: impl Fn(&RingKey) -> bool,
+    ) -> Option<RingKey> {
+        if let Some(head) = self.pointers.successors.first()
+            && (target == head || between(&self.me(), target, head))
+            && usable(head)
+        {
+            return Some(*head);
+        }
+        let group = self.own_group();
+        if let Some(owner) = owner_within(group, target, &usable) {
+            return Some(owner);
+        }
+        // A ring that is smaller than a group has no gap between the last and the first.
+        let whole = self.is_everybody();
+        group.iter().find(|key| whole && usable(key)).copied()
+    }
+
     /// Those nearby, and one of each finger, each once and without this member. With the fingers
     /// in base 16 everybody is a few steps from a member that tells these, and hears it from
     /// dozens, so that neither malicious routers nor lost messages keep it from anybody.
@@ -90,5 +124,49 @@ impl<'a> Known<'a> {
         keys.dedup();
         keys.retain(|key| *key != self.me());
         keys
+    }
+}
+
+/// The first usable member at or after `target`, if `group`, which is in clockwise order, reaches
+/// over it.
+pub(crate) fn owner_within(
+    group: &[RingKey],
+    target: &RingKey,
+    usable: impl Fn(&RingKey) -> bool,
+) -> Option<RingKey> {
+    let (first, last) = (group.first()?, group.last()?);
+    let place = first.distance_to(target);
+    if place > first.distance_to(last) {
+        return None;
+    }
+    let mut after = group.iter().filter(|key| first.distance_to(key) >= place);
+    after.find(|key| usable(key)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(n: u8) -> RingKey {
+        let mut bytes = [0; 32];
+        bytes[0] = n;
+        RingKey::from_bytes(bytes)
+    }
+
+    #[test]
+    fn a_group_knows_the_owner_of_what_lies_within_it() {
+        let group: Vec<RingKey> = [250, 255, 3, 9].map(key).to_vec();
+        let owner = |target: u8| owner_within(&group, &key(target), |_| true);
+        assert_eq!(owner(251), Some(key(255)));
+        assert_eq!(owner(255), Some(key(255)));
+        assert_eq!(owner(0), Some(key(3)));
+        assert_eq!(owner(9), Some(key(9)));
+        assert_eq!(owner(10), None);
+        assert_eq!(owner(250), Some(key(250)));
+        assert_eq!(owner(249), None);
+        assert_eq!(
+            owner_within(&group, &key(0), |k| *k != key(3)),
+            Some(key(9))
+        );
     }
 }

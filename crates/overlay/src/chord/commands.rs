@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use rand::RngExt;
 
+use crate::event::RouteId;
 use crate::event::{LeaveRefused, LookupError, LookupFailure, LookupId, RecordId, Snapshot};
 use crate::finger::Finger;
 use crate::key::{Offset, RingKey};
@@ -16,6 +17,7 @@ use crate::news;
 use crate::proof::Proof;
 use crate::record::{Record, RecordError};
 use crate::ring::Ring;
+use crate::route::{Destination, RouteError};
 
 use super::Chord;
 
@@ -134,7 +136,7 @@ impl Chord {
         self.settle(now);
         self.operations
             .fail_all(&mut cx!(self, now), LookupFailure::Left);
-        self.stop_routing();
+        self.routing.stop(&mut cx!(self, now));
         self.shared.requests.forget(|_| true);
         Ok(())
     }
@@ -182,5 +184,26 @@ impl Chord {
                 .finger_interval
                 .mul_f64(self.shared.rng.random());
         self.fingers.restore(fingers.collect(), next);
+    }
+
+    /// Sends `body` through the ring. What becomes of it comes as the event `RouteDone` or
+    /// `RouteFailed`; the receiver gets the event `Routed`.
+    ///
+    /// # Errors
+    ///
+    /// When this member is not in the ring or has no credentials, when the receiver is this member
+    /// or its certificate is not at hand, when the body has more than 400 bytes, or when 4 096
+    /// messages are under way.
+    pub fn route(
+        &mut self,
+        now: Instant,
+        to: Destination,
+        body: &[u8],
+    ) -> Result<RouteId, RouteError> {
+        let id = self
+            .routing
+            .route(&mut cx!(self, now), known!(self), to, body);
+        self.settle(now);
+        id
     }
 }

@@ -67,7 +67,8 @@ impl Chord {
             .lookups
             .start(&mut cx!(self, now), known!(self), inquiry);
         if let (Err(_), Asker::Route(id)) = (started, asker) {
-            self.route_lookup_failed(id, LookupFailure::NoRoute);
+            let cx = &mut cx!(self, now);
+            self.routing.looked_up(cx, id, Err(LookupFailure::NoRoute));
         }
         self.settle(now);
     }
@@ -93,7 +94,7 @@ impl Chord {
                 self.operations
                     .looked_up(cx, keeping, neighbours, id, end.result);
             }
-            Asker::Route(id) => self.route_looked_up(now, id, end.result),
+            Asker::Route(id) => self.routing.looked_up(cx, id, end.result),
             Asker::Audit => {}
         }
     }

@@ -7,8 +7,8 @@ use rand::Rng;
 
 use super::payload::{Answer, DIGEST_LEN, Digest, Offer, Proof, Secret, digest};
 use super::straight::Name;
-use super::{Came, Watch};
-use crate::chord::Chord;
+use super::{Came, Routing, Watch};
+use crate::context::Cx;
 use crate::credentials::Standing;
 use crate::event::Event;
 use crate::key::RingKey;
@@ -93,59 +93,59 @@ impl Arrivals {
     }
 }
 
-impl Chord {
+impl Routing {
     /// A message for this member.
-    pub(super) fn arrived(&mut self, now: Instant, came: &Came) {
+    pub(super) fn arrived(&mut self, cx: &mut Cx<'_>, came: &Came) {
         let (previous, target) = (came.previous, came.target);
         let Ok(offer) = Offer::decode(&came.payload) else {
-            self.shared.out.counters.malformed += 1;
+            cx.count_malformed();
             return;
         };
-        if !self.is_known(now, previous.0, &offer) {
-            self.shared.out.counters.routed_unknown += 1;
+        if !self.is_known(cx, previous.0, &offer) {
+            cx.out.counters.routed_unknown += 1;
             return;
         }
         let name = (offer.origin, offer.number);
-        if self.routing.delivered.has(&name) {
-            return self.deliver_no_more(now, came, &name);
+        if self.delivered.has(&name) {
+            return self.deliver_no_more(cx, came, &name);
         }
         if let Some(told) = came.told
-            && self.is_straight(now, &previous.0, told, &offer)
+            && self.is_straight(cx, &previous.0, told, &offer)
         {
-            return self.deliver_straight(now, previous, target, offer);
+            return self.deliver_straight(cx, previous, target, offer);
         }
         let digest = digest(&target, &offer.body);
-        let known = self.routing.arrivals.labels.get(&(name, digest)).copied();
+        let known = self.arrivals.labels.get(&(name, digest)).copied();
         let label = match known {
             Some(label) => {
                 // A second try, perhaps by another way.
-                let arrival = self.routing.arrivals.waiting.get_mut(&label);
+                let arrival = self.arrivals.waiting.get_mut(&label);
                 let Some(arrival) = arrival.filter(|a| a.ways.len() < MAX_ARRIVAL_WAYS) else {
                     return;
                 };
                 arrival.ways.push(previous);
                 label
             }
-            None => match self.take_in(now, came, digest, offer) {
+            None => match self.take_in(cx, came, digest, offer) {
                 Some(label) => label,
                 None => return,
             },
         };
-        self.send_answer(now, label, Some(previous));
+        self.send_answer(cx, label, Some(previous));
     }
 
     /// Whether the sender is a member whose certificate is at hand.
-    fn is_known(&mut self, now: Instant, previous: RingKey, offer: &Offer) -> bool {
-        if self.shared.trust.is_convicted(&offer.origin) || offer.origin == self.shared.me {
+    fn is_known(&mut self, cx: &mut Cx<'_>, previous: RingKey, offer: &Offer) -> bool {
+        if cx.trust.is_convicted(&offer.origin) || offer.origin == cx.me {
             return false;
         }
-        let Some(credentials) = self.shared.trust.credentials_mut() else {
+        let Some(credentials) = cx.trust.credentials_mut() else {
             return false;
         };
         match (credentials.standing(&offer.origin), &offer.certificate) {
             (Standing::Certified, _) => true,
             // To check a certificate costs more than to forward a message: the strict limit counts.
-            (Standing::Unknown, Some(certificate)) if self.shared.peers.may_ask(now, previous) => {
+            (Standing::Unknown, Some(certificate)) if cx.peers.may_ask(cx.now, previous) => {
                 credentials.admit(&offer.origin, certificate) == Standing::Certified
             }
             _ => false,
@@ -154,27 +154,27 @@ impl Chord {
 
     fn take_in(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
         came: &Came,
         digest: Digest,
         offer: Offer,
     ) -> Option<RequestId> {
         let (previous, target) = (came.previous, came.target);
-        if !self.routing.arrivals.has_room(&previous.0) {
-            self.shared.out.counters.routed_dropped += 1;
+        if !self.arrivals.has_room(&previous.0) {
+            cx.out.counters.routed_dropped += 1;
             return None;
         }
         let (origin, number) = (offer.origin, offer.number);
-        let Some(body) = self.opened(offer) else {
-            self.shared.out.counters.malformed += 1;
+        let Some(body) = self.opened(cx, offer) else {
+            cx.count_malformed();
             return None;
         };
         let proof = Proof {
             number,
-            challenge: self.shared.rng.next_u64(),
+            challenge: cx.rng.next_u64(),
             digest,
         };
-        let label = self.shared.requests.next_id();
+        let label = cx.requests.next_id();
         let arrival = Arrival {
             origin,
             target,
@@ -183,18 +183,18 @@ impl Chord {
             ways: vec![previous],
             repeats: 0,
         };
-        self.routing.arrivals.insert(label, previous.0, arrival);
-        let again = now + REACHED_AGAIN;
-        self.routing.arrivals.again.push_back((again, label));
+        self.arrivals.insert(label, previous.0, arrival);
+        let again = cx.now + REACHED_AGAIN;
+        self.arrivals.again.push_back((again, label));
         Some(label)
     }
 
     /// What is in a message; none if it was not sealed for this member.
-    pub(super) fn opened(&mut self, offer: Offer) -> Option<Vec<u8>> {
+    pub(super) fn opened(&self, cx: &mut Cx<'_>, offer: Offer) -> Option<Vec<u8>> {
         if !offer.sealed {
             return Some(offer.body);
         }
-        let credentials = self.shared.trust.credentials_mut()?;
+        let credentials = cx.trust.credentials_mut()?;
         let opened = credentials.open(&offer.origin, &offer.body)?;
         match Secret::decode(&opened).ok()? {
             Secret::Body(body) => Some(body),
@@ -203,13 +203,18 @@ impl Chord {
     }
 
     /// What proves to `origin` that its message is here.
-    pub(super) fn answer_to(&mut self, origin: &RingKey, proof: Proof) -> Option<Vec<u8>> {
-        let credentials = self.shared.trust.credentials_mut()?;
+    pub(super) fn answer_to(
+        &self,
+        cx: &mut Cx<'_>,
+        origin: &RingKey,
+        proof: Proof,
+    ) -> Option<Vec<u8>> {
+        let credentials = cx.trust.credentials_mut()?;
         let sealed = credentials.seal(origin, &Secret::Answer(proof).encode())?;
-        let stranger = !self.routing.is_familiar(origin);
-        let certificate = stranger.then(|| credentials.certificate(&self.shared.me));
+        let stranger = !self.is_familiar(origin);
+        let certificate = stranger.then(|| credentials.certificate(&cx.me));
         let answer = Answer {
-            author: self.shared.me,
+            author: cx.me,
             certificate: certificate.flatten(),
             sealed,
         };
@@ -217,16 +222,21 @@ impl Chord {
     }
 
     /// Tells the sender that its message is here: by this way, or by all.
-    fn send_answer(&mut self, now: Instant, label: RequestId, way: Option<(RingKey, RequestId)>) {
-        let Some(arrival) = self.routing.arrivals.waiting.get(&label) else {
+    fn send_answer(
+        &mut self,
+        cx: &mut Cx<'_>,
+        label: RequestId,
+        way: Option<(RingKey, RequestId)>,
+    ) {
+        let Some(arrival) = self.arrivals.waiting.get(&label) else {
             return;
         };
         let ways = way.map_or_else(|| arrival.ways.clone(), |way| vec![way]);
         let (origin, proof) = (arrival.origin, arrival.proof.clone());
-        let Some(payload) = self.answer_to(&origin, proof) else {
+        let Some(payload) = self.answer_to(cx, &origin, proof) else {
             return;
         };
-        let clock = self.clock(now);
+        let clock = self.clock(cx);
         for (to, id) in ways {
             let message = Message::Reached {
                 id,
@@ -234,7 +244,7 @@ impl Chord {
                 clock,
                 payload: payload.clone(),
             };
-            self.send(to, message);
+            cx.send(to, message);
         }
     }
 
@@ -242,28 +252,28 @@ impl Chord {
     /// confirmation, which goes on.
     pub(super) fn confirm_came(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
         from: RingKey,
         id: RequestId,
         payload: Vec<u8>,
     ) {
-        let Some(arrival) = self.routing.arrivals.waiting.get(&id) else {
-            return self.confirm_on(from, id, payload);
+        let Some(arrival) = self.arrivals.waiting.get(&id) else {
+            return self.confirm_on(cx, from, id, payload);
         };
-        let Some(credentials) = self.shared.trust.credentials_mut() else {
+        let Some(credentials) = cx.trust.credentials_mut() else {
             return;
         };
         let opened = credentials.open(&arrival.origin, &payload);
         let secret = opened.and_then(|bytes| Secret::decode(&bytes).ok());
         if secret != Some(Secret::Confirm(arrival.proof.clone())) {
-            self.shared.out.counters.malformed += 1;
+            cx.count_malformed();
             return;
         }
-        if let Some(arrival) = self.routing.arrivals.remove(id) {
-            self.routing.remember(arrival.origin);
+        if let Some(arrival) = self.arrivals.remove(id) {
+            self.remember(arrival.origin);
             let name = (arrival.origin, arrival.proof.number);
-            self.routing.delivered.remember(now, name, None);
-            self.emit(Event::Routed {
+            self.delivered.remember(cx.now, name, None);
+            cx.emit(Event::Routed {
                 from: arrival.origin,
                 target: arrival.target,
                 body: arrival.body,
@@ -273,27 +283,27 @@ impl Chord {
 
     /// Whatever is not confirmed is answered again, a few times, at first by the ways that it came
     /// and then straight: either crossing may have been lost, by accident or on purpose.
-    pub(super) fn arrivals_due(&mut self, now: Instant) {
-        while let Some((time, label)) = self.routing.arrivals.again.front().copied() {
-            if time > now {
+    pub(crate) fn arrivals_due(&mut self, cx: &mut Cx<'_>) {
+        while let Some((time, label)) = self.arrivals.again.front().copied() {
+            if time > cx.now {
                 break;
             }
-            self.routing.arrivals.again.pop_front();
-            let Some(arrival) = self.routing.arrivals.waiting.get_mut(&label) else {
+            self.arrivals.again.pop_front();
+            let Some(arrival) = self.arrivals.waiting.get_mut(&label) else {
                 continue;
             };
             arrival.repeats += 1;
             if arrival.repeats > REACHED_REPEATS {
-                self.routing.arrivals.remove(label);
+                self.arrivals.remove(label);
                 continue;
             }
             // Whoever has carried the message may swallow what belongs to it: the sender is asked
             // straight, too.
             let straight = (arrival.origin, arrival.proof.number);
             let last = arrival.repeats > 1;
-            let again = now + REACHED_AGAIN;
-            self.routing.arrivals.again.push_back((again, label));
-            self.send_answer(now, label, last.then_some(straight));
+            let again = cx.now + REACHED_AGAIN;
+            self.arrivals.again.push_back((again, label));
+            self.send_answer(cx, label, last.then_some(straight));
         }
     }
 }

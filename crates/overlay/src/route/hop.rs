@@ -10,13 +10,14 @@
 //! that both visit other points of the ring until shortly before the target.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use rand::{Rng, RngExt};
 
-use crate::chord::Chord;
+use super::{Acquaintance, Routing};
+use crate::context::Cx;
 use crate::group::Density;
-use crate::key::{Offset, RingKey, between};
+use crate::key::{Offset, RingKey};
+use crate::known::{Known, owner_within};
 use crate::limits::{DENSITY_TIME, LEAST_PREFERENCE, MAX_MET, MAX_PREFERENCES};
 use crate::lookup::DENSE;
 
@@ -78,45 +79,15 @@ impl Preferences {
     }
 }
 
-impl Chord {
-    /// Whether this member is who a message to `target` is for.
-    pub(super) fn owns(&self, target: &RingKey) -> bool {
-        match self.ring.pointers().predecessor {
-            _ if *target == self.shared.me => true,
-            Some(predecessor) => between(&predecessor, target, &self.shared.me),
-            None => {
-                self.ring.pointers().successors.is_empty()
-                    || self.near_owner(target, |_| true) == Some(self.shared.me)
-            }
-        }
-    }
-
-    /// The owner of `target` if the own group reaches over it: the first of those that are `usable`
-    /// at or after it.
-    fn near_owner(&self, target: &RingKey, usable: impl Fn(&RingKey) -> bool) -> Option<RingKey> {
-        if let Some(head) = self.ring.pointers().successors.first()
-            && (target == head || between(&self.shared.me, target, head))
-            && usable(head)
-        {
-            return Some(*head);
-        }
-        let group = self.neighbours.members();
-        if let Some(owner) = owner_within(group, target, &usable) {
-            return Some(owner);
-        }
-        // A ring that is smaller than a group has no gap between the last and the first.
-        let whole = self.known().is_everybody();
-        group.iter().find(|key| whole && usable(key)).copied()
-    }
-
+impl Routing {
     /// The ring's density, now or a moment ago: each message asks, and to look through all fingers
     /// costs more than the rest of the choice.
-    fn density_lately(&mut self, now: Instant) -> Density {
-        match self.routing.density {
-            Some((at, density)) if now < at + DENSITY_TIME => density,
+    fn density_lately(&mut self, cx: &mut Cx<'_>, known: Known<'_>) -> Density {
+        match self.density {
+            Some((at, density)) if cx.now < at + DENSITY_TIME => density,
             _ => {
-                let density = self.known().density();
-                self.routing.density = Some((now, density));
+                let density = known.density();
+                self.density = Some((cx.now, density));
                 density
             }
         }
@@ -124,39 +95,34 @@ impl Chord {
 
     /// The owner of `target` if the own group knows it, if it has been met, or if those who have
     /// been met around it stand as close to each other as members of the ring do.
-    pub(super) fn known_owner(&mut self, now: Instant, target: &RingKey) -> Option<RingKey> {
-        let density = self.density_lately(now);
-        let usable = |key: &RingKey| {
-            *key != self.shared.me
-                && !self.shared.peers.is_suspect(now, key)
-                && !self.shared.trust.is_convicted(key)
-        };
-        let met = &self.routing.familiar;
-        let near = self.near_owner(target, usable);
+    pub(super) fn known_owner(
+        &mut self,
+        cx: &mut Cx<'_>,
+        known: Known<'_>,
+        target: &RingKey,
+    ) -> Option<RingKey> {
+        let density = self.density_lately(cx, known);
+        let usable =
+            |key: &RingKey| *key != cx.me && !cx.is_suspect(key) && !cx.trust.is_convicted(key);
+        let met = &self.familiar;
+        let near = known.near_owner(target, usable);
         if near.is_some() || met.len() > MAX_MET {
             return near;
         }
         let is_silent = |key: &RingKey| {
             let until = met.get(key).and_then(|known| known.silent_until);
-            until.is_some_and(|until| now < until)
+            until.is_some_and(|until| cx.now < until)
         };
-        let found = match met.contains_key(target) {
-            true => Some(*target).filter(usable),
-            false => {
-                let g = self.shared.config.group;
-                let before = met.range(..target).rev().chain(met.iter().rev());
-                let mut around: Vec<RingKey> = before.take(g / 2).map(|(key, _)| *key).collect();
-                around.reverse();
-                let after = met.range(target..).chain(met);
-                around.extend(after.take(g.saturating_sub(g / 2)).map(|(key, _)| *key));
-                // Where fewer have been met some stand on both sides.
-                let first = around.first()?;
-                let mut pairs = around.windows(2);
-                let apart =
-                    pairs.all(|pair| first.distance_to(&pair[0]) < first.distance_to(&pair[1]));
-                let dense = apart && density.stretch(&around) <= DENSE;
-                dense.then(|| owner_within(&around, target, usable))?
-            }
+        let found = if met.contains_key(target) {
+            Some(*target).filter(usable)
+        } else {
+            let around = met_around(met, target, cx.config.group);
+            // Where fewer have been met some stand on both sides.
+            let first = around.first()?;
+            let mut pairs = around.windows(2);
+            let apart = pairs.all(|pair| first.distance_to(&pair[0]) < first.distance_to(&pair[1]));
+            let dense = apart && density.stretch(&around) <= DENSE;
+            dense.then(|| owner_within(&around, target, usable))?
         };
         // Whoever comes next after one that is silent is not the owner.
         found.filter(|owner| !is_silent(owner))
@@ -166,38 +132,40 @@ impl Chord {
     /// to begin with. None if there is nobody before the target.
     pub(super) fn next_hop(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
+        known: Known<'_>,
         target: &RingKey,
         avoid: &[RingKey],
         attempt: usize,
     ) -> Option<RingKey> {
+        let (now, me, peers, trust) = (cx.now, cx.me, &*cx.peers, &*cx.trust);
         let usable = |key: &RingKey| {
-            *key != self.shared.me
+            *key != me
                 && !avoid.contains(key)
-                && !self.shared.peers.is_suspect(now, key)
-                && !self.shared.trust.is_convicted(key)
+                && !peers.is_suspect(now, key)
+                && !trust.is_convicted(key)
         };
-        if let Some(owner) = self.near_owner(target, usable) {
+        if let Some(owner) = known.near_owner(target, usable) {
             return Some(owner);
         }
-        let distance = self.shared.me.distance_to(target);
-        let before = |key: &&RingKey| self.shared.me.distance_to(key) <= distance && usable(key);
+        let distance = me.distance_to(target);
+        let before = |key: &&RingKey| me.distance_to(key) <= distance && usable(key);
         let digits = Offset::digits(&distance);
-        let ways = digits.filter_map(|offset| self.fingers.get(offset));
+        let ways = digits.filter_map(|offset| known.fingers.get(offset));
         let mut ways: Vec<_> = ways.collect();
         if !ways.is_empty() {
             let first = attempt.checked_rem(ways.len()).unwrap_or(0);
             ways.rotate_left(first);
         }
         let farthest = Offset::within(&distance);
-        let fingers = self.fingers.entries();
+        let fingers = known.fingers.entries();
         let (before_it, behind) =
             fingers.split_at(fingers.partition_point(|finger| Some(finger.offset) <= farthest));
         // The finger behind the target may have the owner in its group. Whom it has not says
         // nothing where it is thinner than the ring.
         if let Some(finger) = behind.first()
             && let Some(owner) = owner_within(&finger.group, target, usable)
-            && (owner == *target || self.known().density().stretch(&finger.group) <= DENSE)
+            && (owner == *target || known.density().stretch(&finger.group) <= DENSE)
         {
             return Some(owner);
         }
@@ -208,38 +176,24 @@ impl Chord {
             }
             let candidates: Vec<RingKey> = finger.group.iter().filter(before).copied().collect();
             if !candidates.is_empty() {
-                return self
-                    .routing
-                    .preferences
-                    .draw(&candidates, &mut self.shared.rng);
+                return self.preferences.draw(&candidates, cx.rng);
             }
         }
-        let near = self
-            .neighbours
-            .members()
-            .iter()
-            .chain(&self.ring.pointers().successors);
+        let near = known.own_group().iter().chain(&known.pointers.successors);
         let candidates: Vec<RingKey> = near.filter(before).copied().collect();
-        self.routing
-            .preferences
-            .draw(&candidates, &mut self.shared.rng)
+        self.preferences.draw(&candidates, cx.rng)
     }
 }
 
-/// The first usable member at or after `target`, if `group`, which is in clockwise order, reaches
-/// over it.
-fn owner_within(
-    group: &[RingKey],
-    target: &RingKey,
-    usable: impl Fn(&RingKey) -> bool,
-) -> Option<RingKey> {
-    let (first, last) = (group.first()?, group.last()?);
-    let place = first.distance_to(target);
-    if place > first.distance_to(last) {
-        return None;
-    }
-    let mut after = group.iter().filter(|key| first.distance_to(key) >= place);
-    after.find(|key| usable(key)).copied()
+/// The `g` nearest around `target` of those that have been met, clockwise; some of them twice where
+/// there are fewer.
+fn met_around(met: &BTreeMap<RingKey, Acquaintance>, target: &RingKey, g: usize) -> Vec<RingKey> {
+    let before = met.range(..target).rev().chain(met.iter().rev());
+    let mut around: Vec<RingKey> = before.take(g / 2).map(|(key, _)| *key).collect();
+    around.reverse();
+    let after = met.range(target..).chain(met);
+    around.extend(after.take(g.saturating_sub(g / 2)).map(|(key, _)| *key));
+    around
 }
 
 #[cfg(test)]
@@ -283,22 +237,5 @@ mod tests {
             preferences.note(RingKey::point(&n.to_be_bytes()), Conduct::Silent);
         }
         assert_eq!(preferences.shares.len(), MAX_PREFERENCES);
-    }
-
-    #[test]
-    fn a_group_knows_the_owner_of_what_lies_within_it() {
-        let group: Vec<RingKey> = [250, 255, 3, 9].map(key).to_vec();
-        let owner = |target: u8| owner_within(&group, &key(target), |_| true);
-        assert_eq!(owner(251), Some(key(255)));
-        assert_eq!(owner(255), Some(key(255)));
-        assert_eq!(owner(0), Some(key(3)));
-        assert_eq!(owner(9), Some(key(9)));
-        assert_eq!(owner(10), None);
-        assert_eq!(owner(250), Some(key(250)));
-        assert_eq!(owner(249), None);
-        assert_eq!(
-            owner_within(&group, &key(0), |k| *k != key(3)),
-            Some(key(9))
-        );
     }
 }

@@ -40,9 +40,10 @@ mod straight;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use crate::chord::Chord;
+use crate::context::Cx;
 use crate::group::Density;
 use crate::key::RingKey;
+use crate::known::Known;
 use crate::limits::{MAX_FAMILIAR, SILENT_TIME};
 use crate::message::{Message, RequestId};
 
@@ -199,9 +200,15 @@ impl Routing {
     }
 }
 
-impl Chord {
-    pub(crate) fn handle_routing(&mut self, now: Instant, from: RingKey, message: Message) {
-        if !self.is_member() || !self.shared.trust.has_credentials() {
+impl Routing {
+    pub(crate) fn handle(
+        &mut self,
+        cx: &mut Cx<'_>,
+        known: Known<'_>,
+        from: RingKey,
+        message: Message,
+    ) {
+        if !cx.member || !cx.trust.has_credentials() {
             return;
         }
         match message {
@@ -218,7 +225,7 @@ impl Chord {
                     told: None,
                     payload,
                 };
-                self.route_came(now, onward);
+                self.route_came(cx, known, onward);
             }
             Message::Own {
                 id,
@@ -234,49 +241,42 @@ impl Chord {
                     told: Some(clock),
                     payload,
                 };
-                self.route_came(now, onward);
+                self.route_came(cx, known, onward);
             }
-            Message::TakenOn { ids } => self.taken_on(now, from, &ids),
+            Message::TakenOn { ids } => self.taken_on(cx, from, &ids),
             Message::Reached {
                 id,
                 label,
                 clock,
                 payload,
             } => {
-                self.reached(now, from, id, (label, clock), payload);
+                self.reached(cx, from, id, (label, clock), payload);
             }
-            Message::Confirm { id, payload } => self.confirm_came(now, from, id, payload),
-            Message::Delivered { id, clock } => self.delivered(now, from, id, clock),
+            Message::Confirm { id, payload } => self.confirm_came(cx, from, id, payload),
+            Message::Delivered { id, clock } => self.delivered(cx, from, id, clock),
             _ => {}
         }
     }
 
     /// A message has come to this member, or on its way to another.
-    fn route_came(&mut self, now: Instant, came: Came) {
-        if !self.shared.peers.may_route(now, came.previous.0) {
-            self.shared.out.counters.rate_limited += 1;
-        } else if self.owns(&came.target) {
-            self.arrived(now, &came);
+    fn route_came(&mut self, cx: &mut Cx<'_>, known: Known<'_>, came: Came) {
+        if !cx.peers.may_route(cx.now, came.previous.0) {
+            cx.out.counters.rate_limited += 1;
+        } else if known.owns(&came.target) {
+            self.arrived(cx, &came);
         } else {
-            self.pass_on(now, came);
+            self.pass_on(cx, known, came);
         }
     }
 
-    pub(crate) fn routes_due(&mut self, now: Instant) {
-        self.routing.delivered.forget(now);
-        self.passages_due(now);
-        self.sending_due(now);
-        self.arrivals_due(now);
-    }
-
     /// This member leaves: nothing that waits is waited for any more.
-    pub(crate) fn stop_routing(&mut self) {
-        self.fail_all_routes(RouteFailure::Left);
-        self.routing = Routing {
-            outbox: std::mem::take(&mut self.routing.outbox),
+    pub(crate) fn stop(&mut self, cx: &mut Cx<'_>) {
+        self.fail_all_routes(cx, RouteFailure::Left);
+        *self = Routing {
+            outbox: std::mem::take(&mut self.outbox),
             // Links go on, and so does what may come over them.
-            delivered: std::mem::take(&mut self.routing.delivered),
-            clock: std::mem::take(&mut self.routing.clock),
+            delivered: std::mem::take(&mut self.delivered),
+            clock: std::mem::take(&mut self.clock),
             ..Routing::default()
         };
     }

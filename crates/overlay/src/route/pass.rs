@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::hop::Conduct;
-use super::{Came, Watch};
-use crate::chord::Chord;
+use super::{Came, Routing, Watch};
+use crate::context::Cx;
 use crate::event::RouteId;
 use crate::key::RingKey;
+use crate::known::Known;
 use crate::limits::{
     HOP_TIME, HOP_TRIES, MAX_PASSAGE_REPEATS, MAX_PASSAGES, MAX_TAKEN_ON, MAX_WAITING,
     MAX_WAITING_OF_PEER, PASSAGE_TIME, TAKEN_ON_DELAY,
@@ -170,14 +171,14 @@ fn take_due(watch: &mut Watch, now: Instant) -> Vec<RequestId> {
     watch.drain(..count).map(|(_, id)| id).collect()
 }
 
-impl Chord {
+impl Routing {
     /// Hands a neighbour's message on.
-    pub(super) fn pass_on(&mut self, now: Instant, came: Came) {
+    pub(super) fn pass_on(&mut self, cx: &mut Cx<'_>, known: Known<'_>, came: Came) {
         let (from, number) = came.previous;
         let tried = vec![from];
-        let next = self.next_hop(now, &came.target, &tried, 0);
+        let next = self.next_hop(cx, known, &came.target, &tried, 0);
         let (Some(next), Some(hops_left)) = (next, came.hops_left.checked_sub(1)) else {
-            self.shared.out.counters.routed_dropped += 1;
+            cx.out.counters.routed_dropped += 1;
             return;
         };
         let onward = Onward {
@@ -188,25 +189,25 @@ impl Chord {
             payload: came.payload,
             tried,
         };
-        if self.hand_on(now, onward) {
-            self.shared.out.counters.routed_on += 1;
+        if self.hand_on(cx, onward) {
+            cx.out.counters.routed_on += 1;
         }
     }
 
     /// Sends a message to the next hop. False if there is no room to remember it.
-    pub(super) fn hand_on(&mut self, now: Instant, onward: Onward) -> bool {
+    pub(super) fn hand_on(&mut self, cx: &mut Cx<'_>, onward: Onward) -> bool {
         let neighbour = onward.came_from.neighbour();
-        if !self.routing.passages.has_room(neighbour) {
-            self.shared.out.counters.routed_dropped += 1;
+        if !self.passages.has_room(neighbour) {
+            cx.out.counters.routed_dropped += 1;
             return false;
         }
-        let id = self.shared.requests.next_id();
+        let id = cx.requests.next_id();
         let least = TAKEN_ON_DELAY.saturating_mul(3);
-        let patience = self.routing.hops.time(least, HOP_TIME);
-        let passages = &mut self.routing.passages;
-        passages.silent.push_back((now + patience, id));
+        let patience = self.hops.time(least, HOP_TIME);
+        let passages = &mut self.passages;
+        passages.silent.push_back((cx.now + patience, id));
         if neighbour.is_some() {
-            passages.tell.push_back((now + TAKEN_ON_DELAY, id));
+            passages.tell.push_back((cx.now + TAKEN_ON_DELAY, id));
         }
         let mut tried = onward.tried;
         tried.push(onward.next);
@@ -218,7 +219,7 @@ impl Chord {
             hops_left: onward.hops_left,
             payload: onward.payload.clone(),
             tried,
-            sent: now,
+            sent: cx.now,
             progress: Progress::Sent,
             repeats: 0,
         };
@@ -236,26 +237,26 @@ impl Chord {
                 id,
                 target,
                 hops_left,
-                clock: self.routing.told_by(&onward.next),
+                clock: self.told_by(&onward.next),
                 payload,
             },
         };
-        self.send(onward.next, message);
+        cx.send(onward.next, message);
         true
     }
 
     /// The next hop has these.
-    pub(super) fn taken_on(&mut self, now: Instant, from: RingKey, ids: &[RequestId]) {
+    pub(super) fn taken_on(&mut self, cx: &mut Cx<'_>, from: RingKey, ids: &[RequestId]) {
         for id in ids {
-            let passage = self.routing.passages.open.get_mut(id);
+            let passage = self.passages.open.get_mut(id);
             let Some(passage) = passage.filter(|passage| passage.next == from) else {
-                self.shared.out.counters.unsolicited += 1;
+                cx.out.counters.unsolicited += 1;
                 continue;
             };
             if passage.progress == Progress::Sent {
                 passage.progress = Progress::Taken;
-                let time = now.saturating_duration_since(passage.sent);
-                self.routing.hops.came(time);
+                let time = cx.now.saturating_duration_since(passage.sent);
+                self.hops.came(time);
             }
         }
     }
@@ -263,65 +264,65 @@ impl Chord {
     /// An answer comes back.
     pub(super) fn reached(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
         from: RingKey,
         id: RequestId,
         (label, clock): (RequestId, u64),
         payload: Vec<u8>,
     ) {
-        let passages = &mut self.routing.passages;
+        let passages = &mut self.passages;
         let passage = passages.open.get_mut(&id);
         let expected =
             |passage: &&mut Passage| passage.next == from && passage.repeats < MAX_PASSAGE_REPEATS;
         let Some(passage) = passage.filter(expected) else {
-            if self.asked_straight(now, from, (id, label), &payload) {
-                self.routing.heard_straight(from, clock);
+            if self.asked_straight(cx, from, (id, label), &payload) {
+                self.heard_straight(from, clock);
             }
             return;
         };
         passage.repeats += 1;
         passage.label = Some(label);
         let came_from = passage.came_from;
-        self.answer_came(now, from, id);
-        self.routing.heard_straight(from, clock);
+        self.answer_came(cx, from, id);
+        self.heard_straight(from, clock);
         match came_from {
             Source::Hop(previous, number) => {
                 let message = Message::Reached {
                     id: number,
                     label: id,
-                    clock: self.clock(now),
+                    clock: self.clock(cx),
                     payload,
                 };
-                self.send(previous, message);
+                cx.send(previous, message);
             }
             Source::Own(route) => {
-                if let Some(confirm) = self.answered(now, from, route, &payload) {
+                if let Some(confirm) = self.answered(cx, from, route, &payload) {
                     let message = Message::Confirm {
                         id: label,
                         payload: confirm,
                     };
-                    self.send(from, message);
+                    cx.send(from, message);
                 } else {
-                    if self.routing.outbox.is_open(route) {
+                    if self.outbox.is_open(route) {
                         // Somebody on that way makes answers up, and nobody can tell who.
-                        self.routing.preferences.note(from, Conduct::NoAnswer);
+                        self.preferences.note(from, Conduct::NoAnswer);
                     }
-                    self.shared.out.counters.unsolicited += 1;
+                    cx.out.counters.unsolicited += 1;
                 }
             }
         }
     }
 
     /// The next hop, `from`, has brought an answer to what it was handed as `id`.
-    pub(super) fn answer_came(&mut self, now: Instant, from: RingKey, id: RequestId) {
-        let passages = &mut self.routing.passages;
+    pub(super) fn answer_came(&mut self, cx: &mut Cx<'_>, from: RingKey, id: RequestId) {
+        let passages = &mut self.passages;
         let Some(passage) = passages.open.get_mut(&id) else {
             return;
         };
         let (came_from, before) = (passage.came_from, passage.progress);
         if before == Progress::Sent {
-            let time = now.saturating_duration_since(passage.sent);
-            self.routing.hops.came(time);
+            let time = cx.now.saturating_duration_since(passage.sent);
+            self.hops.came(time);
         }
         if before != Progress::Answered {
             passage.progress = Progress::Answered;
@@ -331,7 +332,7 @@ impl Chord {
                 passages.done(came_from.neighbour());
             }
             passages.trim();
-            self.routing.preferences.note(from, Conduct::Answered);
+            self.preferences.note(from, Conduct::Answered);
         }
     }
 
@@ -339,52 +340,59 @@ impl Chord {
     /// there. False if it is not.
     fn asked_straight(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
         from: RingKey,
         (number, label): (u64, RequestId),
         payload: &[u8],
     ) -> bool {
-        let route = self.routing.outbox.named(number);
-        let confirm = route.and_then(|route| self.answered(now, from, route, payload));
+        let route = self.outbox.named(number);
+        let confirm = route.and_then(|route| self.answered(cx, from, route, payload));
         let Some(payload) = confirm else {
-            self.shared.out.counters.unsolicited += 1;
+            cx.out.counters.unsolicited += 1;
             return false;
         };
-        self.send(from, Message::Confirm { id: label, payload });
+        cx.send(from, Message::Confirm { id: label, payload });
         true
     }
 
     /// A confirmation goes on the way that the message has taken.
-    pub(super) fn confirm_on(&mut self, from: RingKey, id: RequestId, payload: Vec<u8>) {
-        let passage = self.routing.passages.open.get_mut(&id);
+    pub(super) fn confirm_on(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: RingKey,
+        id: RequestId,
+        payload: Vec<u8>,
+    ) {
+        let passage = self.passages.open.get_mut(&id);
         let expected = |passage: &&mut Passage| {
             passage.came_from.neighbour() == Some(from) && passage.repeats < MAX_PASSAGE_REPEATS
         };
         let Some(passage) = passage.filter(expected) else {
-            self.shared.out.counters.unsolicited += 1;
+            cx.out.counters.unsolicited += 1;
             return;
         };
         passage.repeats += 1;
         if let Some(label) = passage.label {
             let next = passage.next;
-            self.send(next, Message::Confirm { id: label, payload });
+            cx.send(next, Message::Confirm { id: label, payload });
         }
     }
 
-    pub(super) fn passages_due(&mut self, now: Instant) {
-        self.tell_taken_on(now);
-        for id in take_due(&mut self.routing.passages.silent, now) {
-            self.next_is_silent(now, id);
+    pub(crate) fn passages_due(&mut self, cx: &mut Cx<'_>, known: Known<'_>) {
+        self.delivered.forget(cx.now);
+        self.tell_taken_on(cx);
+        for id in take_due(&mut self.passages.silent, cx.now) {
+            self.next_is_silent(cx, known, id);
         }
-        self.forget_passages(now);
-        self.routing.passages.trim();
+        self.forget_passages(cx);
+        self.passages.trim();
     }
 
     /// Tells neighbours what of theirs is under way still.
-    fn tell_taken_on(&mut self, now: Instant) {
-        let passages = &mut self.routing.passages;
+    fn tell_taken_on(&mut self, cx: &mut Cx<'_>) {
+        let passages = &mut self.passages;
         let mut ids: BTreeMap<RingKey, Vec<RequestId>> = BTreeMap::new();
-        for id in take_due(&mut passages.tell, now) {
+        for id in take_due(&mut passages.tell, cx.now) {
             let passage = passages.open.get(&id).filter(|passage| !passage.is_done());
             if let Some(Source::Hop(previous, number)) = passage.map(|passage| passage.came_from) {
                 ids.entry(previous).or_default().push(number);
@@ -393,34 +401,34 @@ impl Chord {
         for (previous, ids) in ids {
             for ids in ids.chunks(MAX_TAKEN_ON) {
                 let ids = ids.to_vec();
-                self.send(previous, Message::TakenOn { ids });
+                cx.send(previous, Message::TakenOn { ids });
             }
         }
     }
 
     /// The next hop has not said anything: somebody else gets the message, too.
-    fn next_is_silent(&mut self, now: Instant, id: RequestId) {
-        let passages = &mut self.routing.passages;
+    fn next_is_silent(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: RequestId) {
+        let passages = &mut self.passages;
         let Some(passage) = passages.open.get_mut(&id) else {
             return;
         };
         if passage.progress != Progress::Sent {
             return;
         }
-        self.routing.preferences.note(passage.next, Conduct::Silent);
-        self.routing.hops.missed();
+        self.preferences.note(passage.next, Conduct::Silent);
+        self.hops.missed();
         let (came_from, next) = (passage.came_from, passage.next);
         if let Source::Own(route) = came_from {
             // Where everything is late it is not the others who are silent. What is carried says
             // nothing: others may have chosen it so.
-            if self.doubt() < 2.0 {
-                self.routing.was_silent(now, &next);
+            if cx.doubt() < 2.0 {
+                self.was_silent(cx.now, &next);
             }
-            if !self.routing.outbox.is_open(route) || self.is_too_old(now, route) {
+            if !self.outbox.is_open(route) || self.is_too_old(cx, route) {
                 return;
             }
         }
-        let passages = &mut self.routing.passages;
+        let passages = &mut self.passages;
         let Some(passage) = passages.open.get_mut(&id) else {
             return;
         };
@@ -428,10 +436,10 @@ impl Chord {
             return;
         }
         let (target, tried) = (passage.target, passage.tried.clone());
-        let Some(next) = self.next_hop(now, &target, &tried, 0) else {
+        let Some(next) = self.next_hop(cx, known, &target, &tried, 0) else {
             return;
         };
-        let passages = &mut self.routing.passages;
+        let passages = &mut self.passages;
         let Some(passage) = passages.open.get_mut(&id) else {
             return;
         };
@@ -445,26 +453,26 @@ impl Chord {
             tried,
         };
         passages.done(onward.came_from.neighbour());
-        self.hand_on(now, onward);
+        self.hand_on(cx, onward);
     }
 
     /// Forgets what is too old. Whoever took such a message on and brought no answer has lost it,
     /// or somebody behind it has.
-    fn forget_passages(&mut self, now: Instant) {
-        while let Some(oldest) = self.routing.passages.open.first_entry() {
-            if now < oldest.get().sent + PASSAGE_TIME {
+    fn forget_passages(&mut self, cx: &mut Cx<'_>) {
+        while let Some(oldest) = self.passages.open.first_entry() {
+            if cx.now < oldest.get().sent + PASSAGE_TIME {
                 break;
             }
             let passage = oldest.remove();
             if passage.progress == Progress::Taken {
                 let next = passage.next;
-                self.routing.preferences.note(next, Conduct::NoAnswer);
+                self.preferences.note(next, Conduct::NoAnswer);
                 if passage.came_from.neighbour().is_none() {
-                    self.routing.was_silent(now, &next);
+                    self.was_silent(cx.now, &next);
                 }
             }
             if !passage.is_done() {
-                self.routing.passages.done(passage.came_from.neighbour());
+                self.passages.done(passage.came_from.neighbour());
             }
         }
     }

@@ -7,12 +7,13 @@ use rand::Rng;
 
 use super::pass::{Onward, Source};
 use super::payload::{Answer, Offer, Proof, Secret, digest};
-use super::{Destination, RouteError, RouteFailure};
-use crate::chord::Chord;
+use super::{Destination, RouteError, RouteFailure, Routing};
+use crate::context::Cx;
 use crate::credentials::Standing;
 use crate::effect::Effect;
 use crate::event::{Event, LookupFailure, RouteId};
 use crate::key::RingKey;
+use crate::known::Known;
 use crate::limits::{
     MAX_CONFIRMED, MAX_LOOKUPS, MAX_ROUTE_HOPS, MAX_ROUTED_BODY, MAX_ROUTES, MIN_ROUTE_TIME,
     ROUTE_LIFETIME, ROUTE_TIME, ROUTE_WAYS,
@@ -121,139 +122,129 @@ impl Outbox {
     }
 }
 
-impl Chord {
-    /// Sends `body` through the ring. What becomes of it comes as the event `RouteDone` or
-    /// `RouteFailed`; the receiver gets the event `Routed`.
-    ///
-    /// # Errors
-    ///
-    /// When this member is not in the ring or has no credentials, when the receiver is this member
-    /// or its certificate is not at hand, when the body has more than 400 bytes, or when 4 096
-    /// messages are under way.
-    pub fn route(
+impl Routing {
+    /// Sends `body` to `to`. What becomes of it comes as an event.
+    pub(crate) fn route(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
+        known: Known<'_>,
         to: Destination,
         body: &[u8],
     ) -> Result<RouteId, RouteError> {
         if body.len() > MAX_ROUTED_BODY {
             return Err(RouteError::TooLong(body.len()));
         }
-        if !self.is_member() {
+        if !cx.member {
             return Err(RouteError::NotMember);
         }
-        let under_way = self.routing.outbox.sending.len();
+        let under_way = self.outbox.sending.len();
         if under_way >= MAX_ROUTES {
             return Err(RouteError::TooMany(under_way));
         }
-        if to == Destination::Member(self.shared.me) {
+        if to == Destination::Member(cx.me) {
             return Err(RouteError::ToOneself);
         }
-        let number = self.shared.rng.next_u64();
-        let credentials = self
-            .shared
-            .trust
-            .credentials_mut()
-            .ok_or(RouteError::NotMember)?;
-        let begun = credentials.unix_time(now);
+        let number = cx.rng.next_u64();
+        let credentials = cx.trust.credentials_mut().ok_or(RouteError::NotMember)?;
+        let begun = credentials.unix_time(cx.now);
         let (carried, familiar) = match to {
             Destination::Point(_) => (body.to_vec(), false),
             Destination::Member(member) => {
                 let secret = Secret::Body(body.to_vec()).encode();
                 let sealed = credentials.seal(&member, &secret);
-                let familiar = self.routing.is_familiar(&member);
+                let familiar = self.is_familiar(&member);
                 (sealed.ok_or(RouteError::NoCertificate)?, familiar)
             }
         };
-        let certificate = (!familiar).then(|| credentials.certificate(&self.shared.me));
+        let certificate = (!familiar).then(|| credentials.certificate(&cx.me));
         let digest = digest(&to.key(), &carried);
         let offer = Offer {
-            origin: self.shared.me,
+            origin: cx.me,
             number,
             certificate: certificate.flatten(),
             sealed: matches!(to, Destination::Member(_)),
             body: carried,
         };
-        let id = self.routing.outbox.insert(Sending {
+        let id = self.outbox.insert(Sending {
             to,
             number,
             digest,
             payload: offer.encode(),
             tries: 0,
             avoid: Vec::new(),
-            since: now,
+            since: cx.now,
             begun,
-            sent: now,
+            sent: cx.now,
             due: None,
             verified: matches!(to, Destination::Member(_)),
             owner: None,
             last: false,
         });
-        if matches!(to, Destination::Point(point) if self.owns(&point)) {
-            self.route_to_oneself(now, id, body.to_vec());
+        if matches!(to, Destination::Point(point) if known.owns(&point)) {
+            self.route_to_oneself(cx, id, body.to_vec());
         } else {
-            self.route_step(now, id);
+            self.route_step(cx, known, id);
         }
         Ok(id)
     }
 
     /// The point is this member's own.
-    fn route_to_oneself(&mut self, now: Instant, id: RouteId, body: Vec<u8>) {
-        let Some(sending) = self.routing.outbox.remove(id) else {
+    fn route_to_oneself(&mut self, cx: &mut Cx<'_>, id: RouteId, body: Vec<u8>) {
+        let Some(sending) = self.outbox.remove(id) else {
             return;
         };
-        self.emit(Event::Routed {
-            from: self.shared.me,
+        cx.emit(Event::Routed {
+            from: cx.me,
             target: sending.to.key(),
             body,
         });
-        self.route_done(now, id, &sending, self.shared.me);
+        self.route_done(cx, id, &sending, cx.me);
     }
 
-    fn route_done(&mut self, now: Instant, id: RouteId, sending: &Sending, by: RingKey) {
-        self.emit(Event::RouteDone {
+    fn route_done(&mut self, cx: &mut Cx<'_>, id: RouteId, sending: &Sending, by: RingKey) {
+        cx.emit(Event::RouteDone {
             id,
             by,
             // Somebody else may have claimed the point before.
             verified: sending.verified && sending.owner.is_none_or(|owner| owner == by),
             tries: u32::try_from(sending.tries).unwrap_or(u32::MAX),
-            elapsed: now.saturating_duration_since(sending.since),
+            elapsed: cx.now.saturating_duration_since(sending.since),
         });
     }
 
     /// The next try: by another way, or straight to the receiver.
-    fn route_step(&mut self, now: Instant, id: RouteId) {
-        if self.is_too_old(now, id) {
-            return self.route_failed(id, RouteFailure::NoAnswer);
+    fn route_step(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: RouteId) {
+        if self.is_too_old(cx, id) {
+            return self.route_failed(cx, id, RouteFailure::NoAnswer);
         }
-        let Some(sending) = self.routing.outbox.sending.get_mut(&id) else {
+        let Some(sending) = self.outbox.sending.get_mut(&id) else {
             return;
         };
         let attempt = sending.tries;
         sending.tries += 1;
-        sending.sent = now;
+        sending.sent = cx.now;
         let (target, avoid) = (sending.to.key(), sending.avoid.clone());
-        let known = (attempt == 0).then(|| self.known_owner(now, &target));
-        let next = known.flatten().or_else(|| {
+        let met = (attempt == 0).then(|| self.known_owner(cx, known, &target));
+        let next = met.flatten().or_else(|| {
             let more = attempt < ROUTE_WAYS;
-            more.then(|| self.next_hop(now, &target, &avoid, attempt))?
+            more.then(|| self.next_hop(cx, known, &target, &avoid, attempt))?
         });
         let Some(next) = next else {
-            return self.route_straight(now, id);
+            return self.route_straight(cx, id);
         };
-        let groups = self.fingers.entries().iter();
+        let groups = known.fingers.entries().iter();
         let group = groups.map(|finger| &finger.group);
         let group = group.filter(|group| group.contains(&next)).flatten();
         let used: Vec<RingKey> = group.copied().chain([next]).collect();
-        let Some(sending) = self.routing.outbox.sending.get_mut(&id) else {
+        let Some(sending) = self.outbox.sending.get_mut(&id) else {
             return;
         };
         sending.avoid.extend(used);
-        self.route_by(now, id, next, MAX_ROUTE_HOPS);
+        self.route_by(cx, id, next, MAX_ROUTE_HOPS);
     }
 
-    fn route_by(&mut self, now: Instant, id: RouteId, next: RingKey, hops_left: u8) {
-        let Some(sending) = self.routing.outbox.sending.get(&id) else {
+    fn route_by(&mut self, cx: &mut Cx<'_>, id: RouteId, next: RingKey, hops_left: u8) {
+        let Some(sending) = self.outbox.sending.get(&id) else {
             return;
         };
         let onward = Onward {
@@ -265,50 +256,46 @@ impl Chord {
             tried: Vec::new(),
         };
         // Where there is no room the next try comes in time.
-        self.hand_on(now, onward);
-        let patience = self.routing.answers.time(MIN_ROUTE_TIME, ROUTE_TIME);
-        self.routing.outbox.set_due(id, Some(now + patience));
+        self.hand_on(cx, onward);
+        let patience = self.answers.time(MIN_ROUTE_TIME, ROUTE_TIME);
+        self.outbox.set_due(id, Some(cx.now + patience));
     }
 
     /// Whether a receiver that has delivered the message may have forgotten so: it is neither sent
     /// again nor confirmed.
-    pub(super) fn is_too_old(&self, now: Instant, id: RouteId) -> bool {
-        let sending = self.routing.outbox.sending.get(&id);
-        let credentials = self.shared.trust.credentials();
+    pub(super) fn is_too_old(&self, cx: &Cx<'_>, id: RouteId) -> bool {
+        let sending = self.outbox.sending.get(&id);
+        let credentials = cx.trust.credentials();
         sending
             .zip(credentials)
             .is_some_and(|(sending, credentials)| {
-                let lasted = now.saturating_duration_since(sending.since);
-                let by_date = credentials.unix_time(now).abs_diff(sending.begun);
+                let lasted = cx.now.saturating_duration_since(sending.since);
+                let by_date = credentials.unix_time(cx.now).abs_diff(sending.begun);
                 lasted > ROUTE_LIFETIME || by_date > ROUTE_LIFETIME.as_secs()
             })
     }
 
     /// All ways have failed.
-    fn route_straight(&mut self, now: Instant, id: RouteId) {
-        let Some(sending) = self.routing.outbox.sending.get_mut(&id) else {
+    fn route_straight(&mut self, cx: &mut Cx<'_>, id: RouteId) {
+        let Some(sending) = self.outbox.sending.get_mut(&id) else {
             return;
         };
         if std::mem::replace(&mut sending.last, true) {
-            return self.route_failed(id, RouteFailure::NoAnswer);
+            return self.route_failed(cx, id, RouteFailure::NoAnswer);
         }
         match sending.to {
-            Destination::Member(member) => self.route_by(now, id, member, 0),
+            Destination::Member(member) => self.route_by(cx, id, member, 0),
             Destination::Point(point) => {
-                self.routing.outbox.set_due(id, None);
+                self.outbox.set_due(id, None);
                 let inquiry = Inquiry::new(Asker::Route(id), point, Rule::Verified);
-                self.shared
-                    .out
-                    .effects
-                    .push(Effect::LookUp(inquiry.at_most(MAX_LOOKUPS)));
-                self.settle(now);
+                cx.effect(Effect::LookUp(inquiry.at_most(MAX_LOOKUPS)));
             }
         }
     }
 
-    pub(crate) fn route_looked_up(
+    pub(crate) fn looked_up(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
         id: RouteId,
         result: Result<Found, LookupFailure>,
     ) {
@@ -318,88 +305,85 @@ impl Chord {
                 around: Around::Views(views),
                 ..
             }) => {
-                self.route_owner_found(now, id, owner, views.verified);
+                self.route_owner_found(cx, id, owner, views.verified);
             }
             Ok(_) => {}
-            Err(reason) => self.route_lookup_failed(id, reason),
+            Err(reason) => self.route_lookup_failed(cx, id, reason),
         }
     }
 
     /// The owner of a message's point has been looked up.
-    pub(crate) fn route_owner_found(
-        &mut self,
-        now: Instant,
-        id: RouteId,
-        owner: RingKey,
-        verified: bool,
-    ) {
-        if self.is_too_old(now, id) {
-            return self.route_failed(id, RouteFailure::NoAnswer);
+    fn route_owner_found(&mut self, cx: &mut Cx<'_>, id: RouteId, owner: RingKey, verified: bool) {
+        if self.is_too_old(cx, id) {
+            return self.route_failed(cx, id, RouteFailure::NoAnswer);
         }
-        let Some(sending) = self.routing.outbox.sending.get_mut(&id) else {
+        let Some(sending) = self.outbox.sending.get_mut(&id) else {
             return;
         };
         sending.verified = verified;
         sending.owner = Some(owner);
-        sending.sent = now;
-        if owner != self.shared.me {
-            return self.route_by(now, id, owner, 0);
+        sending.sent = cx.now;
+        if owner != cx.me {
+            return self.route_by(cx, id, owner, 0);
         }
         let body = Offer::decode(&sending.payload).map(|offer| offer.body);
-        self.route_to_oneself(now, id, body.unwrap_or_default());
+        self.route_to_oneself(cx, id, body.unwrap_or_default());
     }
 
-    pub(crate) fn route_failed(&mut self, id: RouteId, reason: RouteFailure) {
-        if self.routing.outbox.remove(id).is_some() {
-            self.emit(Event::RouteFailed { id, reason });
+    fn route_failed(&mut self, cx: &mut Cx<'_>, id: RouteId, reason: RouteFailure) {
+        if self.outbox.remove(id).is_some() {
+            cx.emit(Event::RouteFailed { id, reason });
         }
     }
 
-    pub(crate) fn route_lookup_failed(&mut self, id: RouteId, reason: LookupFailure) {
+    fn route_lookup_failed(&mut self, cx: &mut Cx<'_>, id: RouteId, reason: LookupFailure) {
         let reason = match reason {
             LookupFailure::Left => RouteFailure::Left,
             LookupFailure::TimedOut | LookupFailure::NoRoute => RouteFailure::NoOwner,
         };
-        self.route_failed(id, reason);
+        self.route_failed(cx, id, reason);
     }
 
-    pub(super) fn fail_all_routes(&mut self, reason: RouteFailure) {
-        let ids: Vec<RouteId> = self.routing.outbox.sending.keys().copied().collect();
+    pub(super) fn fail_all_routes(&mut self, cx: &mut Cx<'_>, reason: RouteFailure) {
+        let ids: Vec<RouteId> = self.outbox.sending.keys().copied().collect();
         for id in ids {
-            self.route_failed(id, reason);
+            self.route_failed(cx, id, reason);
         }
     }
 
-    pub(super) fn sending_due(&mut self, now: Instant) {
-        while let Some((time, id)) = self.routing.outbox.due.first().copied() {
-            if time > now {
-                break;
-            }
-            self.routing.outbox.set_due(id, None);
-            self.routing.answers.missed();
-            self.route_step(now, id);
+    /// Takes the next step of one message that is due. False if none is.
+    pub(crate) fn send_next_due(&mut self, cx: &mut Cx<'_>, known: Known<'_>) -> bool {
+        let Some((time, id)) = self.outbox.due.first().copied() else {
+            return false;
+        };
+        if time > cx.now {
+            return false;
         }
+        self.outbox.set_due(id, None);
+        self.answers.missed();
+        self.route_step(cx, known, id);
+        true
     }
 
     /// An answer to this member's own message: gives the confirmation if it is genuine and the
     /// first, or the same again.
     pub(super) fn answered(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
         from: RingKey,
         id: RouteId,
         payload: &[u8],
     ) -> Option<Vec<u8>> {
-        if self.is_too_old(now, id) {
-            self.route_failed(id, RouteFailure::NoAnswer);
+        if self.is_too_old(cx, id) {
+            self.route_failed(cx, id, RouteFailure::NoAnswer);
             return None;
         }
         let answer = Answer::decode(payload).ok()?;
         let author = answer.author;
-        if self.shared.trust.is_convicted(&author) {
+        if cx.trust.is_convicted(&author) {
             return None;
         }
-        let credentials = self.shared.trust.credentials_mut()?;
+        let credentials = cx.trust.credentials_mut()?;
         let standing = match (credentials.standing(&author), &answer.certificate) {
             (Standing::Unknown, Some(certificate)) => credentials.admit(&author, certificate),
             (standing, _) => standing,
@@ -411,7 +395,7 @@ impl Chord {
         let Secret::Answer(proof) = Secret::decode(&opened).ok()? else {
             return None;
         };
-        let outbox = &mut self.routing.outbox;
+        let outbox = &mut self.outbox;
         let fits =
             |sending: &Sending| sending.number == proof.number && sending.digest == proof.digest;
         if outbox.sending.get(&id).is_some_and(fits) && outbox.may_reach(id, &author) {
@@ -420,31 +404,31 @@ impl Chord {
             // What comes straight is sooner there, and says nothing of ways through others.
             match sending.filter(|sending| sending.tries == 1 && from != author) {
                 Some(sending) => {
-                    let time = now.saturating_duration_since(sending.sent);
-                    self.routing.answers.came(time);
+                    let time = cx.now.saturating_duration_since(sending.sent);
+                    self.answers.came(time);
                 }
-                None if from == author => self.routing.answers.restored(),
+                None if from == author => self.answers.restored(),
                 None => {}
             }
-            self.route_ended(now, id, author);
+            self.route_ended(cx, id, author);
             let confirmed = Confirmed { author, proof };
-            self.routing.outbox.confirm(id, confirmed);
+            self.outbox.confirm(id, confirmed);
         } else {
-            let confirmed = self.routing.outbox.confirmed.get(&id)?;
+            let confirmed = self.outbox.confirmed.get(&id)?;
             if confirmed.author != author || confirmed.proof != proof {
                 return None;
             }
         }
         let confirm = Secret::Confirm(proof).encode();
-        self.shared.trust.credentials_mut()?.seal(&author, &confirm)
+        cx.trust.credentials_mut()?.seal(&author, &confirm)
     }
 
     /// `author` has the message.
-    pub(super) fn route_ended(&mut self, now: Instant, id: RouteId, author: RingKey) {
-        let Some(sending) = self.routing.outbox.remove(id) else {
+    pub(super) fn route_ended(&mut self, cx: &mut Cx<'_>, id: RouteId, author: RingKey) {
+        let Some(sending) = self.outbox.remove(id) else {
             return;
         };
-        self.routing.remember(author);
-        self.route_done(now, id, &sending, author);
+        self.remember(author);
+        self.route_done(cx, id, &sending, author);
     }
 }

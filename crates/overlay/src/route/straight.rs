@@ -20,10 +20,10 @@ use std::time::Instant;
 
 use rand::Rng;
 
-use super::Came;
 use super::hop::Conduct;
 use super::payload::Offer;
-use crate::chord::Chord;
+use super::{Came, Routing};
+use crate::context::Cx;
 use crate::credentials::Standing;
 use crate::event::{Event, RouteId};
 use crate::key::RingKey;
@@ -125,81 +125,80 @@ impl Clock {
     }
 }
 
-impl Chord {
+impl Routing {
     /// What this member tells others of its time.
-    pub(super) fn clock(&mut self, now: Instant) -> u64 {
-        self.routing.clock.at(now, &mut self.shared.rng)
+    pub(super) fn clock(&mut self, cx: &mut Cx<'_>) -> u64 {
+        self.clock.at(cx.now, cx.rng)
     }
 
     /// Whether `from`, whose own message this is as it says, has sent it just now, and it is
     /// certain that it has not been delivered.
     pub(super) fn is_straight(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
         from: &RingKey,
         told: u64,
         offer: &Offer,
     ) -> bool {
-        let age = self.clock(now).checked_sub(told);
+        let age = self.clock(cx).checked_sub(told);
         *from == offer.origin
             && age.is_some_and(|age| age <= STRAIGHT_TIME.as_secs())
-            && self.routing.delivered.is_sure(now, from)
+            && self.delivered.is_sure(cx.now, from)
     }
 
     /// Delivers a message that has come straight from its sender. A copy that came through others
     /// waits no more.
     pub(super) fn deliver_straight(
         &mut self,
-        now: Instant,
+        cx: &mut Cx<'_>,
         (from, id): (RingKey, RequestId),
         target: RingKey,
         offer: Offer,
     ) {
         let name = (offer.origin, offer.number);
-        let Some(body) = self.opened(offer) else {
-            self.shared.out.counters.malformed += 1;
+        let Some(body) = self.opened(cx, offer) else {
+            cx.count_malformed();
             return;
         };
-        self.routing.arrivals.withdraw(&name);
-        self.routing.delivered.remember(now, name, Some(id));
-        self.emit(Event::Routed { from, target, body });
-        let clock = self.clock(now);
-        self.send(from, Message::Delivered { id, clock });
+        self.arrivals.withdraw(&name);
+        self.delivered.remember(cx.now, name, Some(id));
+        cx.emit(Event::Routed { from, target, body });
+        let clock = self.clock(cx);
+        cx.send(from, Message::Delivered { id, clock });
     }
 
     /// A further copy of what was delivered: its sender may not know yet, and is told straight.
-    pub(super) fn deliver_no_more(&mut self, now: Instant, came: &Came, name: &Name) {
-        let clock = self.clock(now);
+    pub(super) fn deliver_no_more(&mut self, cx: &mut Cx<'_>, came: &Came, name: &Name) {
+        let clock = self.clock(cx);
         let (from, id) = came.previous;
         if from == name.0 {
-            self.send(from, Message::Delivered { id, clock });
-        } else if let Some(Some(id)) = self.routing.delivered.names.get(name).copied() {
-            self.send(name.0, Message::Delivered { id, clock });
+            cx.send(from, Message::Delivered { id, clock });
+        } else if let Some(Some(id)) = self.delivered.names.get(name).copied() {
+            cx.send(name.0, Message::Delivered { id, clock });
         }
     }
 
     /// The next hop was the receiver itself, and has delivered what came straight from here.
-    pub(super) fn delivered(&mut self, now: Instant, from: RingKey, id: RequestId, clock: u64) {
-        let Some(route) = self.routing.passages.own(from, id) else {
-            self.shared.out.counters.unsolicited += 1;
+    pub(super) fn delivered(&mut self, cx: &mut Cx<'_>, from: RingKey, id: RequestId, clock: u64) {
+        let Some(route) = self.passages.own(from, id) else {
+            cx.out.counters.unsolicited += 1;
             return;
         };
-        if self.routing.outbox.is_open(route) && !self.is_meant(route, &from) {
+        if self.outbox.is_open(route) && !self.is_meant(cx, route, &from) {
             // It is somebody else's.
-            self.shared.out.counters.unsolicited += 1;
-            self.routing.preferences.note(from, Conduct::NoAnswer);
+            cx.out.counters.unsolicited += 1;
+            self.preferences.note(from, Conduct::NoAnswer);
             return;
         }
-        self.answer_came(now, from, id);
-        self.routing.answers.restored();
-        self.route_ended(now, route, from);
-        self.routing.heard_straight(from, clock);
+        self.answer_came(cx, from, id);
+        self.answers.restored();
+        self.route_ended(cx, route, from);
+        self.heard_straight(from, clock);
     }
 
     /// Whether `member` may be who has the message `id`.
-    fn is_meant(&self, id: RouteId, member: &RingKey) -> bool {
-        self.shared.trust.standing(member) == Standing::Certified
-            && self.routing.outbox.may_reach(id, member)
+    fn is_meant(&self, cx: &Cx<'_>, id: RouteId, member: &RingKey) -> bool {
+        cx.trust.standing(member) == Standing::Certified && self.outbox.may_reach(id, member)
     }
 }
 
