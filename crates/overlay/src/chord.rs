@@ -1,10 +1,51 @@
-//! [`Chord`]: one member's part of the ring. Input comes in and output goes out here; the work is
-//! in `ring`, `lookup` and `finger`.
+//! [`Chord`]: one member's part of the ring, as a switchboard between machines.
+//!
+//! Each machine is a struct that owns its state and lives in a module of its own. None of them
+//! mentions `Chord`, and none holds another. `Chord` takes input to the machine that it is for, and
+//! what the machine leaves behind to those that it concerns.
+//!
+//! ```text
+//!  caller                    Chord                           machines and their states
+//!  ------                    -----                           -------------------------
+//!  commands    --------->  commands.rs  --+  ring        Ring: Outside, Joining, Member; Operation:
+//!  handle_message ------>  chord.rs       |              Idle, FromSuccessor, FromPredecessor, Rectify
+//!  handle_timeout ------>  chord.rs       |  group       Neighbours (views, Starts), Witness, Audits
+//!                                         +->finger      Fingers: which finger is next
+//!                          effects.rs     |  lookup      Lookups: plain; verified: Iterate, Finalise
+//!                          (settle) <-----+  record      Operations (put, get), Keeping
+//!                                         |  route       Routing: Sent, Accepted, Passed, Answered
+//!  poll_transmit, event <---------------  Output
+//!
+//!  lent for a step:  Cx     time, chance, Trust, Peers, Requests, Output
+//!  lent to read:     Known  pointers of Ring, Neighbours, Fingers
+//! ```
+//!
+//! A machine's step sends messages, emits events, and leaves an [`Effect`](crate::effect::Effect)
+//! for what is another's to do. [`settle`](Chord::settle) takes effects where they belong until
+//! none is left. It goes depth first: all that follows from an effect comes before the next one.
+//!
+//! # One message
+//!
+//! [`handle_message`](Chord::handle_message) drops what the convicted send, and splits the rest in
+//! three: messages through the ring go to `Routing`; requests go to the machine that answers them
+//! (`handle_request`); an answer is matched to its open request, whose `Purpose` says which machine
+//! has asked (`request_ended`). A request that runs out of tries ends in the same place, without an
+//! answer.
+//!
+//! # One lookup
+//!
+//! 1. [`lookup`](Chord::lookup) in `chord/commands.rs` makes an `Inquiry` (`lookup/inquiry.rs`):
+//!    who asks, the point, the rule, and where to begin. Other machines leave theirs as an effect.
+//! 2. `Lookups::start` (`lookup/mod.rs`) hands it to the plain or the verified lookups.
+//! 3. `lookup/verified.rs` begins an attempt, `lookup/iterate.rs` goes from group to group, and
+//!    `lookup/finalise.rs` asks all around the target. Answers come back by `request_ended`.
+//! 4. `done` or `fail` in `lookup/verified.rs` leaves a `LookupEnd` with the asker in it.
+//! 5. `lookup_ended` in `chord/effects.rs` takes it to the asker: here the event `LookupDone`.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::config::{Config, ConfigError};
-use crate::context::{Cx, Shared};
+use crate::context::Shared;
 use crate::credentials::Credentials;
 use crate::event::{Event, Transmit};
 use crate::finger::{Fingers, own_group_inquiry};
@@ -58,16 +99,17 @@ mod getters;
 /// - Getters: the rest.
 #[derive(Debug)]
 pub struct Chord {
-    pub(crate) shared: Shared,
-    pub(crate) ring: Ring,
-    pub(crate) lookups: Lookups,
-    pub(crate) fingers: Fingers,
-    pub(crate) neighbours: Neighbours,
-    pub(crate) witness: Witness,
-    pub(crate) audits: Audits,
-    pub(crate) keeping: Keeping,
-    pub(crate) operations: Operations,
-    pub(crate) routing: Routing,
+    /// What all machines work with.
+    shared: Shared,
+    ring: Ring,
+    lookups: Lookups,
+    fingers: Fingers,
+    neighbours: Neighbours,
+    witness: Witness,
+    audits: Audits,
+    keeping: Keeping,
+    operations: Operations,
+    routing: Routing,
 }
 
 impl Chord {
@@ -119,7 +161,7 @@ impl Chord {
         }
         if self.shared.trust.is_convicted(&from) {
             self.shared.out.counters.from_convicted += 1;
-            return tell_the_convicted(&mut self.cx(now), from);
+            return tell_the_convicted(&mut cx!(self, now), from);
         }
         if !matches!(message, Message::Leaving) {
             self.shared.peers.trust(&from);
@@ -143,7 +185,7 @@ impl Chord {
     /// member is overloaded.
     pub fn handle_unreachable(&mut self, now: Instant, peer: RingKey) {
         // Where everything is late, so are handshakes: the requests' own time limits decide.
-        if self.doubt() < 2.0 {
+        if cx!(self, now).doubt() < 2.0 {
             self.gone(now, peer);
         }
     }
@@ -209,7 +251,7 @@ impl Chord {
     }
 
     /// Nothing is expected of `peer` any more.
-    pub(crate) fn gone(&mut self, now: Instant, peer: RingKey) {
+    fn gone(&mut self, now: Instant, peer: RingKey) {
         for request in self.shared.requests.take_to(&peer) {
             self.unanswered(now, &request);
         }
@@ -218,48 +260,11 @@ impl Chord {
         }
     }
 
-    pub(crate) fn is_member(&self) -> bool {
-        self.ring.is_member()
-    }
-
-    /// What the machines share, for one step of one of them.
-    pub(crate) fn cx(&mut self, now: Instant) -> Cx<'_> {
-        self.shared.cx(now, self.ring.is_member())
-    }
-
-    pub(crate) fn known(&self) -> Known<'_> {
-        known!(self)
-    }
-
-    pub(crate) fn send(&mut self, to: RingKey, message: Message) {
-        self.shared.out.send(to, message);
-    }
-
-    pub(crate) fn emit(&mut self, event: Event) {
-        self.shared.out.emit(event);
-    }
-
-    pub(crate) fn doubt(&self) -> f64 {
-        self.shared
-            .requests
-            .health
-            .doubt(self.shared.config.request_timeout)
-    }
-
-    pub(crate) fn timeout(&self) -> Duration {
-        self.shared.config.request_timeout.mul_f64(self.doubt())
-    }
-
     fn handle_request(&mut self, now: Instant, from: RingKey, message: Message) {
         match message {
             Message::Ping { id } => {
-                self.send(
-                    from,
-                    Message::Pong {
-                        id,
-                        member: self.is_member(),
-                    },
-                );
+                let member = self.ring.is_member();
+                self.shared.out.send(from, Message::Pong { id, member });
             }
             Message::GetState { id } => self.ring.answer_state(&mut cx!(self, now), from, id),
             Message::FindOwner { id, target } => {
@@ -390,10 +395,11 @@ impl Chord {
     }
 
     fn request_due(&mut self, now: Instant, id: RequestId) {
-        let deadline = now + self.timeout();
+        let deadline = now + cx!(self, now).timeout();
         if let Some(request) = self.shared.requests.repeat(id, deadline) {
             self.shared.out.counters.repeated += 1;
-            self.send(request.to, request.message.clone());
+            let message = request.message.clone();
+            self.shared.out.send(request.to, message);
             self.lookups.repeated(&mut cx!(self, now), &request);
             self.settle(now);
         } else if let Some(request) = self.shared.requests.remove(id) {
@@ -413,7 +419,7 @@ impl Chord {
     }
 
     /// `key` is no neighbour any more.
-    pub(crate) fn neighbour_gone(&mut self, now: Instant, key: &RingKey) {
+    fn neighbour_gone(&mut self, now: Instant, key: &RingKey) {
         self.neighbours
             .remove(&mut cx!(self, now), self.ring.pointers(), key);
         self.settle(now);
@@ -423,9 +429,8 @@ impl Chord {
         if !self.fingers.is_due(&cx!(self, now)) {
             return;
         }
-        let first = self
-            .known()
-            .first_finger(self.shared.trust.has_credentials());
+        let groups = self.shared.trust.has_credentials();
+        let first = known!(self).first_finger(groups);
         let own = self.neighbours.members();
         self.fingers.look_up_next(&mut cx!(self, now), own, first);
         self.settle(now);
@@ -435,7 +440,7 @@ impl Chord {
         let may_look = self
             .neighbours
             .ask_due(&mut cx!(self, now), self.ring.pointers());
-        if may_look && self.known().has_gaps() {
+        if may_look && known!(self).has_gaps() {
             self.neighbours.looked_up(&cx!(self, now));
             self.look_up(now, own_group_inquiry(self.shared.me));
         }
@@ -444,7 +449,7 @@ impl Chord {
 
     fn audits_due(&mut self, now: Instant) {
         if let Some(point) = self.audits.due(&mut cx!(self, now))
-            && !self.known().is_everybody()
+            && !known!(self).is_everybody()
         {
             let inquiry = Inquiry::new(Asker::Audit, point, Rule::Verified);
             self.look_up(now, inquiry.at_most(1).comparing_all());
@@ -454,7 +459,7 @@ impl Chord {
     /// Takes the word of a member about itself: it is gone.
     fn handle_leaving(&mut self, now: Instant, from: RingKey) {
         if self.ring.pointers().contains(&from) {
-            self.emit(Event::MemberDead(from));
+            self.shared.out.emit(Event::MemberDead(from));
         }
         self.fingers.remove(&from);
         self.neighbour_gone(now, &from);

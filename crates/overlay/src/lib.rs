@@ -14,8 +14,10 @@
 //! # Modules, in the order in which data flows
 //!
 //! - `key`: [`RingKey`], [`between`]. `message`, `wire`: [`Message`] and its bytes.
-//! - `chord`: [`Chord`], where input comes in and output goes out. `config`, `event`: what it is
-//!   told, and what it tells.
+//! - `chord`: [`Chord`], where input comes in and output goes out, and what takes both between the
+//!   machines: its documentation shows them. `config`, `event`: what it is told, and what it tells.
+//! - `context`: what every machine works with. `output`: what goes out. `effect`: what one machine
+//!   leaves to others. `known`: what they read of the ring. `trust`: who may be used at all.
 //! - `request`: open requests with their time limits. `health`: how much this member doubts itself.
 //!   `peers`: who is silent, who is known, who asks too often.
 //! - `ring`: join, stabilise, rectify, leave, reunite. One operation at a time.
@@ -24,9 +26,9 @@
 //!   member.
 //! - `group`: the g members around a point; `group::neighbours`: the own group; `group::audit`,
 //!   `group::witness`: who contradicts itself.
-//! - `lookup`: from group to group to the owner (`verified`, `climb`, `close`), by the paper's rule
-//!   (`paper`), and from member to member as Chord does (`progress`). `finger`: the groups far
-//!   round the ring, found by lookups.
+//! - `lookup`: what is asked (`inquiry`); from group to group to the owner (`verified`, `iterate`,
+//!   `finalise`), by the paper's rule (`paper`), and from member to member as Chord does (`plain`).
+//!   `finger`: the groups far round the ring, found by lookups.
 //! - `news`: what the ring's owner states, told to all. `route`: messages of members, from router
 //!   to router.
 //! - `record`: [`Record`]s of members, kept by the group around their point (`store`, `keep`), put
@@ -98,9 +100,9 @@
 //! invariant holds, and the ring survives the death of r − 1 neighbours between two rounds. A ring
 //! that fell apart all the same (a divided network) grows together again when it can.
 //!
-//! **Traitors**: a verified lookup finds the owner as long as one honest member is asked at each
-//! step, and says so when it is not sure. Nobody who follows the protocol can be convicted: that
-//! takes two statements, or a false accusation, that it signed itself. See
+//! **Malicious routers**: a verified lookup finds the owner as long as one honest member is asked
+//! at each step, and says so when it is not sure. Nobody who follows the protocol can be
+//! convicted: that takes two statements, or a false accusation, that it signed itself. See
 //! `docs/explanation/ring.md`.
 
 mod chord;

@@ -5,8 +5,10 @@ use std::time::Instant;
 
 use rand::RngExt;
 
-use crate::event::RouteId;
-use crate::event::{LeaveRefused, LookupError, LookupFailure, LookupId, RecordId, Snapshot};
+use super::Chord;
+use crate::event::{
+    LeaveRefused, LookupError, LookupFailure, LookupId, RecordId, RouteId, Snapshot,
+};
 use crate::finger::Finger;
 use crate::key::{Offset, RingKey};
 use crate::known::Known;
@@ -19,12 +21,10 @@ use crate::record::{Record, RecordError};
 use crate::ring::Ring;
 use crate::route::{Destination, RouteError};
 
-use super::Chord;
-
 impl Chord {
     /// Founds a ring of one, also instead of joining. Does nothing if this member is in a ring.
     pub fn start_ring(&mut self, now: Instant) {
-        if self.is_member() {
+        if self.ring.is_member() {
             return;
         }
         self.lookups.cancel(&mut cx!(self, now), Asker::Place);
@@ -37,7 +37,7 @@ impl Chord {
     ///
     /// At most 64 bootstraps are used. For a member of a ring, they are only remembered.
     pub fn join(&mut self, now: Instant, bootstraps: &[RingKey]) {
-        if !self.is_member() {
+        if !self.ring.is_member() {
             self.lookups.cancel(&mut cx!(self, now), Asker::Place);
         }
         self.ring.join(&mut cx!(self, now), bootstraps);
@@ -60,7 +60,7 @@ impl Chord {
     ///
     /// When this member is not in the ring, or 128 lookups run already.
     pub fn lookup(&mut self, now: Instant, target: RingKey) -> Result<LookupId, LookupError> {
-        if !self.is_member() {
+        if !self.ring.is_member() {
             return Err(LookupError::NotMember);
         }
         let rule = if self.shared.trust.has_credentials() {
@@ -109,7 +109,7 @@ impl Chord {
     /// principals. It cannot know whether others leave at the same time, nor whether those it knows
     /// are principals; two members must therefore not be told to leave a small ring at once.
     pub fn leave(&mut self, now: Instant) -> Result<(), LeaveRefused> {
-        if !self.is_member() {
+        if !self.ring.is_member() {
             return Err(LeaveRefused::NotMember);
         }
         let others = self.ring.pointers().keys().chain(self.neighbours.keys());
@@ -122,7 +122,7 @@ impl Chord {
             return Err(LeaveRefused::TooFewMembers { left, needed });
         }
         for key in others {
-            self.send(key, Message::Leaving);
+            self.shared.out.send(key, Message::Leaving);
         }
         self.ring = Ring::new(self.shared.me);
         self.fingers.stop();
@@ -147,7 +147,7 @@ impl Chord {
         if statement.len() > MAX_STATEMENT {
             return false;
         }
-        if self.is_member() {
+        if self.ring.is_member() {
             let keys = known!(self).near_and_far(&mut self.shared.rng);
             news::spread(&mut self.shared.out, keys.into_iter(), statement);
         }

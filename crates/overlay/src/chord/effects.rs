@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::Chord;
 use crate::effect::Effect;
 use crate::event::LookupFailure;
 use crate::group::audit::tell_neighbours;
@@ -10,12 +11,10 @@ use crate::key::RingKey;
 use crate::known::Known;
 use crate::lookup::{Around, Asker, Found, Inquiry, LookupEnd};
 
-use super::Chord;
-
 impl Chord {
     /// Does what the last step of a machine has left for others, and what follows from that: each
     /// effect with all that follows from it before the next one.
-    pub(crate) fn settle(&mut self, now: Instant) {
+    pub(super) fn settle(&mut self, now: Instant) {
         let mut open = Vec::new();
         loop {
             open.extend(self.shared.out.effects.drain(..).rev());
@@ -128,7 +127,7 @@ impl Chord {
             return;
         };
         for key in told.into_iter().filter(|key| *key != member) {
-            self.send(key, message.clone());
+            self.shared.out.send(key, message.clone());
         }
     }
 }

@@ -1,11 +1,10 @@
 //! What a caller may know of a member.
 
+use super::Chord;
 use crate::event::{Counters, Membership, Snapshot, Waiting};
 use crate::key::{Offset, RingKey};
 use crate::limits::MAX_PERSISTED;
 use crate::proof::Proof;
-
-use super::Chord;
 
 impl Chord {
     /// This member's key.

@@ -4,16 +4,15 @@
 //! its own key to the target, each step by the largest finger offset that does not pass the target.
 //! At each step it holds a group around the point that it has reached:
 //!
-//! 1. The first group is the own finger's ([`Chord::begin_way`]).
-//! 2. Three random members of the group are asked whom they know around the next point; of all that
-//!    they name, the g nearest certified members are the next group. If these stand too far apart,
-//!    others may have been left out, and three more are asked (`climb`).
-//! 3. At the target all members of the group are asked for their signed views, and whoever is
-//!    nearer is asked too, until nobody new appears. The first member at or after the target that
-//!    has answered is the owner (`close`).
-//! 4. If the last group is as dense as the ring, that is the result. If not, the lookup takes
-//!    another way with more askers, adds what it finds there, and accepts a result that does not
-//!    change. After three ways the result is given as unverified.
+//! 1. The first group is the own finger's ([`begin_way`](VerifiedLookups::begin_way)). 2. Three
+//! random members of the group are asked whom they know around the next point; of all that they
+//! name, the g nearest certified members are the next group. If these stand too far apart, others
+//! may have been left out, and three more are asked (`climb`). 3. At the target all members of the
+//! group are asked for their signed views, and whoever is nearer is asked too, until nobody new
+//! appears. The first member at or after the target that has answered is the owner (`close`). 4.
+//! If the last group is as dense as the ring, that is the result. If not, the lookup takes another
+//! way with more askers, adds what it finds there, and accepts a result that does not change.
+//! After three ways the result is given as unverified.
 //!
 //! Liars can hide honest members from a step only if all that are asked lie, and from the end only
 //! if no honest member near the target is named by anybody.
