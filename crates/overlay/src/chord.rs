@@ -5,16 +5,16 @@
 //! what the machine leaves behind to those that it concerns.
 //!
 //! ```text
-//!  caller                    Chord                           machines and their states
-//!  ------                    -----                           -------------------------
-//!  commands    --------->  commands.rs  --+  ring        Ring: Outside, Joining, Member; Operation:
-//!  handle_message ------>  chord.rs       |              Idle, FromSuccessor, FromPredecessor, Rectify
-//!  handle_timeout ------>  chord.rs       |  group       Neighbours (views, Starts), Witness, Audits
-//!                                         +->finger      Fingers: which finger is next
-//!                          effects.rs     |  lookup      Lookups: plain; verified: Iterate, Finalise
-//!                          (settle) <-----+  record      Operations (put, get), Keeping
-//!                                         |  route       Routing: Sent, Accepted, Passed, Answered
-//!  poll_transmit, event <---------------  Output
+//!  caller                 Chord                        machines and their states
+//!  ------                 -----                        -------------------------
+//!  commands   ------->  commands.rs  --+  ring    Ring: Outside, Joining, Member; Operation:
+//!  handle_message --->  chord.rs       |            Idle, FromSuccessor, FromPredecessor, Rectify
+//!  handle_timeout --->  chord.rs       |  group   Neighbours (views, Starts), Witness, Audits
+//!                                      +->finger  Fingers: which finger is next
+//!                       effects.rs     |  lookup  Lookups: plain; verified: Iterate, Finalise
+//!                       (settle) <-----+  record  Operations (put, get), Keeping
+//!                                      |  route   Routing: Sent, Accepted, Passed, Answered
+//!  poll_transmit, poll_event <-------  Output
 //!
 //!  lent for a step:  Cx     time, chance, Trust, Peers, Requests, Output
 //!  lent to read:     Known  pointers of Ring, Neighbours, Fingers
@@ -54,7 +54,7 @@ use crate::group::neighbours::Neighbours;
 use crate::group::witness::{Witness, tell_the_convicted};
 use crate::key::RingKey;
 use crate::known::Known;
-use crate::limits::MAX_DOUBT;
+use crate::limits::MAX_HEALTH_MULTIPLIER;
 use crate::lookup::{
     Asker, Inquiry, Lookups, Rule, answer_certificates, answer_near, answer_owner,
 };
@@ -163,6 +163,7 @@ impl Chord {
             self.shared.out.counters.from_convicted += 1;
             return tell_the_convicted(&mut cx!(self, now), from);
         }
+        // A sign of life, but not of one that goes: it is not to be asked again.
         if !matches!(message, Message::Leaving) {
             self.shared.peers.trust(&from);
             self.shared
@@ -185,7 +186,7 @@ impl Chord {
     /// member is overloaded.
     pub fn handle_unreachable(&mut self, now: Instant, peer: RingKey) {
         // Where everything is late, so are handshakes: the requests' own time limits decide.
-        if cx!(self, now).doubt() < 2.0 {
+        if cx!(self, now).health_multiplier() < 2.0 {
             self.gone(now, peer);
         }
     }
@@ -203,8 +204,13 @@ impl Chord {
             }
             self.settle(now);
         }
+        // How late a timer is handled shows how overloaded this machine is.
         if let Some(due) = self.ring.next_due().filter(|due| *due <= now) {
-            let most = self.shared.config.request_timeout.mul_f64(MAX_DOUBT / 2.0);
+            let most = self
+                .shared
+                .config
+                .request_timeout
+                .mul_f64(MAX_HEALTH_MULTIPLIER / 2.0);
             self.shared.requests.health.handled(now, due, most);
         }
         for id in self.shared.requests.due(now) {
@@ -262,6 +268,7 @@ impl Chord {
 
     fn handle_request(&mut self, now: Instant, from: RingKey, message: Message) {
         match message {
+            // Answered while ring maintenance is pending, too: it asks only who lives.
             Message::Ping { id } => {
                 let member = self.ring.is_member();
                 self.shared.out.send(from, Message::Pong { id, member });
@@ -332,6 +339,7 @@ impl Chord {
             self.shared.out.counters.unsolicited += u64::from(!late);
             return;
         };
+        // The request stays open: its true answer may still come.
         if !request.purpose.fits(&answer) {
             self.shared.out.counters.malformed += 1;
             return;
@@ -362,11 +370,12 @@ impl Chord {
             Purpose::Hop(_)
             | Purpose::Confirm(_)
             | Purpose::Near(_)
-            | Purpose::Closing(_)
+            | Purpose::FinalView(_)
             | Purpose::Nearby(_)
             | Purpose::Certificates(_) => {
                 self.lookups.answered(cx, known!(self), request, answer);
             }
+            // The silent one is removed as a neighbour already, in `unanswered`.
             Purpose::Contact => {
                 if let Some(answer) = answer {
                     let pointers = self.ring.pointers();
@@ -472,7 +481,7 @@ impl Chord {
     }
 
     fn routes_due(&mut self, now: Instant) {
-        self.routing.passages_due(&mut cx!(self, now), known!(self));
+        self.routing.forwards_due(&mut cx!(self, now), known!(self));
         // Each may need a lookup, which begins before the next message goes.
         while self
             .routing

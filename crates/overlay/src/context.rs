@@ -108,7 +108,7 @@ impl Cx<'_> {
         let patience = self.requests.patience(timeout);
         let late = matches!(
             purpose,
-            Purpose::Near(_) | Purpose::Closing(_) | Purpose::Fetching(_)
+            Purpose::Near(_) | Purpose::FinalView(_) | Purpose::Fetching(_)
         );
         let request = Request {
             to,
@@ -124,19 +124,21 @@ impl Cx<'_> {
     }
 
     /// How often longer than configured this member has to wait before it believes that others are
-    /// dead: 1 to [`MAX_DOUBT`](crate::limits::MAX_DOUBT).
-    pub(crate) fn doubt(&self) -> f64 {
-        self.requests.health.doubt(self.config.request_timeout)
+    /// dead: 1 to [`MAX_HEALTH_MULTIPLIER`](crate::limits::MAX_HEALTH_MULTIPLIER).
+    pub(crate) fn health_multiplier(&self) -> f64 {
+        self.requests.health.multiplier(self.config.request_timeout)
     }
 
     /// Time without an answer after which a request is repeated, as things are.
     pub(crate) fn timeout(&self) -> Duration {
-        self.config.request_timeout.mul_f64(self.doubt())
+        self.config
+            .request_timeout
+            .mul_f64(self.health_multiplier())
     }
 
     /// Time after which a lookup fails, as things are.
     pub(crate) fn lookup_timeout(&self) -> Duration {
-        self.config.lookup_timeout.mul_f64(self.doubt())
+        self.config.lookup_timeout.mul_f64(self.health_multiplier())
     }
 
     /// `interval`, a quarter more or less at random, so that members do not march in step.

@@ -225,7 +225,7 @@ impl Fingers {
     /// overloaded, or lookups fail.
     fn pause(&self, cx: &mut Cx<'_>) -> Duration {
         let part = if self.complete { 1 } else { 16 };
-        let doubt = cx.doubt();
+        let multiplier = cx.health_multiplier();
         let pause = cx.config.finger_interval / part;
         let failures = if cx.trust.has_credentials() {
             self.failures.min(MAX_FINGER_FAILURES)
@@ -233,7 +233,7 @@ impl Fingers {
             0
         };
         let pause = pause.saturating_mul(1 << failures);
-        let pause = cx.jittered(pause.mul_f64(doubt * doubt));
+        let pause = cx.jittered(pause.mul_f64(multiplier * multiplier));
         pause.max(Duration::from_millis(1))
     }
 

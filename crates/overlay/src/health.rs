@@ -10,20 +10,21 @@
 //!   counts, and the dead do not answer. Whoever gives half of the answers, as two neighbours may,
 //!   can lengthen it, and so make this member slow to believe in deaths, but nothing else.
 //!
-//! Their larger one, in time-outs, is the *doubt*: 1 for a healthy member, up to [`MAX_DOUBT`].
-//! Time-outs are as many times as long, and what can wait is done so much less often.
+//! Their larger one, in time-outs, is the *multiplier* (local health): 1 for a healthy member, up
+//! to [`MAX_HEALTH_MULTIPLIER`]. Time-outs are as many times as long, and what can wait is done so
+//! much less often.
 //!
 //! Source: Dadgar, Phillips and Currey, "Lifeguard: Local Health Awareness for More Accurate
-//! Failure Detection", 2018, whose local health goes by unanswered probes: here traitors could
-//! raise those at will. Rhea and others, "Handling Churn in a DHT", 2004, §4.3, for time-outs by
-//! what answers take; Bronson and others, "Metastable Failures in Distributed Systems", 2021, for
-//! why repair must not feed on its own failure.
+//! Failure Detection", 2018, whose local health goes by unanswered probes: here malicious routers
+//! could raise those at will. Rhea and others, "Handling Churn in a DHT", 2004, §4.3, for
+//! time-outs by what answers take; Bronson and others, "Metastable Failures in Distributed
+//! Systems", 2021, for why repair must not feed on its own failure.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::key::RingKey;
-use crate::limits::{HEALTH_SAMPLES, MAX_DOUBT, MAX_GIVEN_UP};
+use crate::limits::{HEALTH_SAMPLES, MAX_GIVEN_UP, MAX_HEALTH_MULTIPLIER};
 use crate::message::RequestId;
 
 /// A request that was given up.
@@ -90,10 +91,11 @@ impl Health {
         true
     }
 
-    /// By how much this member's time-outs have to be longer than `timeout`: 1 to [`MAX_DOUBT`].
-    pub(crate) fn doubt(&self, timeout: Duration) -> f64 {
+    /// By how much this member's time-outs have to be longer than `timeout`: 1 to
+    /// [`MAX_HEALTH_MULTIPLIER`].
+    pub(crate) fn multiplier(&self, timeout: Duration) -> f64 {
         let slow = self.usual.max(self.lateness).saturating_mul(2);
-        (slow.as_secs_f64() / timeout.as_secs_f64()).clamp(1.0, MAX_DOUBT)
+        (slow.as_secs_f64() / timeout.as_secs_f64()).clamp(1.0, MAX_HEALTH_MULTIPLIER)
     }
 }
 
@@ -108,25 +110,25 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_millis(500);
 
     #[test]
-    fn late_answers_make_a_member_doubt_and_timely_ones_restore_it() {
+    fn late_answers_raise_the_multiplier() {
         let mut health = Health::default();
         health.answered(Duration::from_secs(1));
-        assert_eq!(health.doubt(TIMEOUT), 1.0, "one answer says nothing");
+        assert_eq!(health.multiplier(TIMEOUT), 1.0, "one answer says nothing");
         (0..HEALTH_SAMPLES).for_each(|_| health.answered(Duration::from_secs(1)));
-        assert_eq!(health.doubt(TIMEOUT), 4.0);
+        assert_eq!(health.multiplier(TIMEOUT), 4.0);
         (0..HEALTH_SAMPLES).for_each(|_| health.answered(Duration::from_secs(60)));
-        assert_eq!(health.doubt(TIMEOUT), MAX_DOUBT);
+        assert_eq!(health.multiplier(TIMEOUT), MAX_HEALTH_MULTIPLIER);
         (0..HEALTH_SAMPLES).for_each(|_| health.answered(Duration::from_millis(40)));
-        assert_eq!(health.doubt(TIMEOUT), 1.0);
+        assert_eq!(health.multiplier(TIMEOUT), 1.0);
     }
 
     #[test]
-    fn fewer_than_half_cannot_make_a_member_doubt() {
+    fn fewer_than_half_do_not_raise_the_multiplier() {
         let mut health = Health::default();
         for n in 0..10 * HEALTH_SAMPLES {
             let slow = n % 5 < 2;
             health.answered(Duration::from_millis(if slow { 9_000 } else { 50 }));
-            assert_eq!(health.doubt(TIMEOUT), 1.0);
+            assert_eq!(health.multiplier(TIMEOUT), 1.0);
         }
     }
 
@@ -135,9 +137,9 @@ mod tests {
         let mut health = Health::default();
         let now = Instant::now();
         health.handled(now + Duration::from_secs(3_600), now, 4 * TIMEOUT);
-        assert_eq!(health.doubt(TIMEOUT), MAX_DOUBT);
+        assert_eq!(health.multiplier(TIMEOUT), MAX_HEALTH_MULTIPLIER);
         (0..20).for_each(|_| health.handled(now, now, TIMEOUT));
-        assert_eq!(health.doubt(TIMEOUT), 1.0);
+        assert_eq!(health.multiplier(TIMEOUT), 1.0);
     }
 
     #[test]
@@ -152,6 +154,6 @@ mod tests {
             assert!(health.answered_late(later, peer, id));
             assert!(!health.answered_late(later, peer, id), "only once");
         }
-        assert!(health.doubt(TIMEOUT) > 1.0);
+        assert!(health.multiplier(TIMEOUT) > 1.0);
     }
 }

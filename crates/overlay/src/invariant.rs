@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_alone_skips_all_that_it_does_not_know() {
+    fn a_ring_of_one_skips_unknown_members() {
         let mut alone = member(1, 3, &[]);
         let others = [member(2, 1, &[3, 1]), member(3, 1, &[1])];
         let ring = |first: &Snapshot| [std::slice::from_ref(first), &others].concat();

@@ -79,7 +79,7 @@ pub const HEALTH_SAMPLES: usize = 16;
 
 /// How many times as long as configured time-outs get, at most, while answers or own timers are
 /// late. Source: memberlist's `AwarenessMaxMultiplier`, 8. Past it slow members are taken for dead.
-pub const MAX_DOUBT: f64 = 8.0;
+pub const MAX_HEALTH_MULTIPLIER: f64 = 8.0;
 
 /// Requests that were given up and whose answers are recognised when they come late.
 /// Source: chosen; 64 bytes each, and as many as a verified lookup asks. Past it the oldest is
@@ -118,16 +118,16 @@ pub const MAX_FINGERS: usize = 104;
 
 /// Ways of a verified lookup.
 /// Source: chosen; each costs as much as the first. Past it the best answer is given as unverified.
-pub const MAX_WAYS: usize = 3;
+pub const MAX_ATTEMPTS: usize = 3;
 
 /// Bootstraps through which a member looks for its own place.
 /// Source: chosen; at 30 % liars five are all liars in 0.24 % of the cases. Past it they are not
 /// asked.
-pub const JOIN_WAYS: usize = 5;
+pub const JOIN_ATTEMPTS: usize = 5;
 
 /// Members near its target that one verified lookup asks in all.
 /// Source: four groups of 15. Past it those who were named last are not asked.
-pub const MAX_CLOSURE: usize = 60;
+pub const MAX_FINAL_ASKED: usize = 60;
 
 /// How long a view counts.
 /// Source: chosen; a member that left is forgotten within it even where nobody asks. After it the
@@ -351,8 +351,8 @@ pub const LAST_SUCCESSOR_CHANCES: u32 = 2;
 pub const REUNITE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The same for a member with credentials, whose probes are verified lookups.
-/// Source: chosen; some forty messages each. At 30 % traitors one in three probes begins at a
-/// traitor and may be in vain. Longer, and divided rings stay so longer.
+/// Source: chosen; some forty messages each. At 30 % malicious routers one in three probes begins
+/// at a malicious router and may be in vain. Longer, and divided rings stay so longer.
 pub const REUNITE_INTERVAL_VERIFIED: Duration = Duration::from_secs(30);
 
 /// The same while nobody nearby has been lost for [`LOSS_REMEMBERED`].
@@ -428,20 +428,20 @@ pub const HOP_TRIES: usize = 3;
 
 /// Time after which the hop before is told that its message has been taken on.
 /// Source: chosen; an answer that comes sooner says it as well.
-pub const TAKEN_ON_DELAY: Duration = Duration::from_millis(20);
+pub const ACCEPTED_DELAY: Duration = Duration::from_millis(20);
 
 /// Messages that one [`TakenOn`](crate::Message::TakenOn) names.
 /// Source: 64 numbers of 9 bytes fit [`MAX_MESSAGE`]. More are told in further ones.
-pub const MAX_TAKEN_ON: usize = 64;
+pub const MAX_ACCEPTED: usize = 64;
 
 /// How long a message on its way is remembered.
 /// Source: chosen; twice [`ROUTE_TIME`]. An answer that comes later is lost.
-pub const PASSAGE_TIME: Duration = Duration::from_secs(4);
+pub const FORWARD_TIME: Duration = Duration::from_secs(4);
 
 /// Messages on their way that are remembered.
 /// Source: chosen; 250 bytes each without their payload. Past it the oldest that has been answered
 /// is forgotten, or else the newest not taken on.
-pub const MAX_PASSAGES: usize = 16_384;
+pub const MAX_FORWARDS: usize = 16_384;
 
 /// Of those, how many may be without an answer.
 /// Source: chosen; 1.3 KB each. Past it the newest is not taken on.
@@ -453,7 +453,7 @@ pub const MAX_WAITING_OF_PEER: usize = 1_024;
 
 /// Times that one message's answer and confirmation are carried.
 /// Source: [`REACHED_REPEATS`] of both, and some by other ways. Past it they are dropped.
-pub const MAX_PASSAGE_REPEATS: u8 = 12;
+pub const MAX_FORWARD_REPEATS: u8 = 12;
 
 /// Messages that have arrived and are not confirmed.
 /// Source: chosen; 700 bytes each. Past it the newest is dropped.
@@ -480,7 +480,7 @@ pub const REACHED_REPEATS: u32 = 3;
 /// How old what a receiver has told of its time may be when a message comes back with it that is
 /// delivered at once. Source: chosen; whoever talks to each other does so more often. Past it the
 /// message is confirmed, as one that comes through others.
-pub const STRAIGHT_TIME: Duration = Duration::from_secs(10);
+pub const DIRECT_TIME: Duration = Duration::from_secs(10);
 
 /// Longest time from the beginning of a message to its last try and its confirmation.
 /// Source: [`ROUTE_TIME`] for each of [`ROUTE_WAYS`], a lookup of ten seconds and the straight way.
@@ -489,7 +489,7 @@ pub const ROUTE_LIFETIME: Duration = Duration::from_secs(18);
 
 /// How long it is remembered what was delivered.
 /// Source: until then a copy may come that is delivered: [`ROUTE_LIFETIME`], the last [`HOP_TRIES`]
-/// of [`HOP_TIME`] each, [`STRAIGHT_TIME`], and a second because clocks tell whole ones, make 31
+/// of [`HOP_TIME`] each, [`DIRECT_TIME`], and a second because clocks tell whole ones, make 31
 /// seconds.
 pub const REMEMBERED: Duration = Duration::from_secs(35);
 
@@ -519,7 +519,7 @@ pub const SILENT_TIME: Duration = Duration::from_secs(60);
 /// Members that are known to have this member's certificate.
 /// Source: chosen; 64 bytes each. Past it the certificate goes along with every message to further
 /// ones.
-pub const MAX_FAMILIAR: usize = 4_096;
+pub const MAX_KNOWN_PEERS: usize = 4_096;
 
 /// Members of whom it is remembered that messages through them were not answered.
 /// Source: chosen; 80 bytes each. Past it further ones are drawn as often as any.

@@ -29,7 +29,7 @@ pub(crate) enum Purpose {
     /// Whom a member knows near the next point of a verified lookup.
     Near(LookupId),
     /// The view of a member near the target of a verified lookup.
-    Closing(LookupId),
+    FinalView(LookupId),
     /// Whether the owner that this member knows itself lives.
     Nearby(LookupId),
     /// The certificates of members that somebody named.
@@ -59,14 +59,15 @@ impl Purpose {
             Message::Pong { .. } => self.is_ping(),
             Message::Owner { .. } | Message::Closer { .. } => matches!(self, Purpose::Hop(_)),
             Message::Near { .. } => matches!(self, Purpose::Near(_)),
-            Message::ViewIs { .. } => matches!(self, Purpose::Contact | Purpose::Closing(_)),
-            Message::Unchanged { .. } => matches!(self, Purpose::Contact | Purpose::Closing(_)),
+            Message::ViewIs { .. } => matches!(self, Purpose::Contact | Purpose::FinalView(_)),
+            Message::Unchanged { .. } => matches!(self, Purpose::Contact | Purpose::FinalView(_)),
             Message::Certificates { .. } => {
                 matches!(self, Purpose::Certificates(_) | Purpose::Accused)
             }
             Message::Stored { .. } => matches!(self, Purpose::Storing(_) | Purpose::Copied),
             Message::Fetched { .. } => matches!(self, Purpose::Fetching(_)),
             Message::Wanted { .. } => matches!(self, Purpose::Offered),
+            // A ping asks who lives, and `Pong` says whether that is a member.
             Message::NotMember { .. } => !self.is_ping(),
             _ => false,
         }
@@ -93,7 +94,7 @@ impl Purpose {
             Purpose::Hop(id)
             | Purpose::Confirm(id)
             | Purpose::Near(id)
-            | Purpose::Closing(id)
+            | Purpose::FinalView(id)
             | Purpose::Nearby(id)
             | Purpose::Certificates(id) => Some(id),
             _ => None,

@@ -48,6 +48,7 @@ impl Chord {
                 self.lookups.go_on(&mut cx!(self, now), known!(self), id);
             }
             Effect::RingSeen => self.ring.ring_seen(now),
+            // The lookup of the own place would only end after this member has one.
             Effect::FoundRing => {
                 self.lookups.cancel(&mut cx!(self, now), Asker::Place);
                 self.ring.found_alone(&mut cx!(self, now));
@@ -75,6 +76,7 @@ impl Chord {
     /// Takes what a lookup has found to whoever asked.
     fn lookup_ended(&mut self, now: Instant, end: LookupEnd) {
         let cx = &mut cx!(self, now);
+        // Before its asker acts on it: the views are evidence whatever it was for.
         if let Ok(Found {
             around: Around::Views(views),
             ..

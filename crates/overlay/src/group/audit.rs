@@ -44,7 +44,7 @@ impl Audits {
 
     /// The next audit is some time from now.
     pub(crate) fn plan(&mut self, cx: &mut Cx<'_>) {
-        let pause = cx.jittered(AUDIT_INTERVAL.mul_f64(cx.doubt()));
+        let pause = cx.jittered(AUDIT_INTERVAL.mul_f64(cx.health_multiplier()));
         self.next = Some(cx.now + pause);
     }
 

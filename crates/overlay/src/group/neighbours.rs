@@ -157,7 +157,7 @@ impl Neighbours {
         if !self.acts(cx) || self.next.is_none_or(|next| next > cx.now) {
             return false;
         }
-        let pause = cx.config.group_interval.mul_f64(cx.doubt());
+        let pause = cx.config.group_interval.mul_f64(cx.health_multiplier());
         let pause = cx.jittered(pause);
         self.next = Some(cx.now + pause);
         let members = self.members.iter();
@@ -171,7 +171,10 @@ impl Neighbours {
 
     /// The group is being looked up from elsewhere: not again for a while.
     pub(crate) fn looked_up(&mut self, cx: &Cx<'_>) {
-        let pause = cx.config.group_interval.mul_f64(8.0 * cx.doubt());
+        let pause = cx
+            .config
+            .group_interval
+            .mul_f64(8.0 * cx.health_multiplier());
         self.look_again = Some(cx.now + pause);
     }
 
@@ -272,6 +275,7 @@ impl Neighbours {
                 }
             }
             _ => {
+                // It is alive and no member: to ask it again at once would be no use.
                 self.cannot_take(cx.now, from);
                 self.remove(cx, pointers, &from);
             }
@@ -304,6 +308,7 @@ impl Neighbours {
         let start = view.signed.header.incarnation();
         let heard = cx.now;
         let before = self.members.insert(from, Neighbour { heard, view });
+        // Only a newcomer can push others out of the group.
         if before.is_none() {
             self.keep_the_nearest(cx);
         }
@@ -339,7 +344,8 @@ impl Neighbours {
     /// The own view has to be signed anew, but not too often.
     fn group_changed(&mut self, cx: &Cx<'_>) {
         let earliest = self.signed;
-        let earliest = earliest.map_or(cx.now, |at| at + VIEW_PAUSE.mul_f64(cx.doubt()));
+        let earliest =
+            earliest.map_or(cx.now, |at| at + VIEW_PAUSE.mul_f64(cx.health_multiplier()));
         self.sign_at = Some(earliest.max(cx.now));
     }
 
@@ -355,6 +361,7 @@ impl Neighbours {
             .view
             .as_ref()
             .is_some_and(|view| same(view) && lasts(view));
+        // Early enough that others never hold one that has ended.
         self.sign_at = Some(cx.now + VIEW_LIFETIME / 2);
         let Some(credentials) = cx.trust.credentials().filter(|_| !valid) else {
             return;

@@ -224,6 +224,7 @@ impl Witness {
         if known || !cx.trust.has_room() {
             return;
         }
+        // What cannot be shown to others must not be acted on alone.
         let Some(told) = telling(cx, &proof) else {
             return;
         };

@@ -50,6 +50,7 @@ pub(crate) fn answer_owner(
     } else {
         match towards(cx, known, &target) {
             Towards::Owners(owners) => Message::Owner { id, owners },
+            // More would not fit the message, and the asker keeps no more.
             Towards::Closer(mut candidates) => {
                 candidates.truncate(MAX_CLOSER);
                 Message::Closer { id, candidates }

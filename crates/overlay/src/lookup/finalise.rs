@@ -6,15 +6,15 @@ use crate::event::LookupId;
 use crate::group::around;
 use crate::key::RingKey;
 use crate::known::Known;
-use crate::limits::MAX_CLOSURE;
+use crate::limits::MAX_FINAL_ASKED;
 use crate::lookup::verified::{Stage, VerifiedLookups};
 use crate::message::Message;
 use crate::request::Purpose;
 
 impl VerifiedLookups {
-    /// Begins to close the neighbourhood of the target, from `group` and from what earlier ways
+    /// Begins to close the neighbourhood of the target, from `group` and from what earlier attempts
     /// found there.
-    pub(super) fn close(
+    pub(super) fn finalise(
         &mut self,
         cx: &mut Cx<'_>,
         known: Known<'_>,
@@ -27,16 +27,17 @@ impl VerifiedLookups {
         let Some(lookup) = self.running.get_mut(&id) else {
             return;
         };
+        // Who named it first is asked for its certificate.
         for key in group {
             let by = lookup.named.get(key).copied().unwrap_or(me);
             lookup.near.entry(*key).or_insert(by);
         }
-        lookup.begins_to_close(present);
-        self.close_on(cx, known, id);
+        lookup.begin_finalising(present);
+        self.continue_finalising(cx, known, id);
     }
 
     /// The group around the target among all that were named and are not known to be absent.
-    fn closing_group(&self, cx: &Cx<'_>, id: LookupId) -> Vec<RingKey> {
+    fn final_group(&self, cx: &Cx<'_>, id: LookupId) -> Vec<RingKey> {
         let Some(lookup) = self.running.get(&id) else {
             return Vec::new();
         };
@@ -48,15 +49,15 @@ impl VerifiedLookups {
     }
 
     /// Asks whom it has not asked yet, and ends the way when all have answered.
-    pub(super) fn close_on(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
-        let group = self.closing_group(cx, id);
+    pub(super) fn continue_finalising(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
+        let group = self.final_group(cx, id);
         let Some(lookup) = self.running.get(&id) else {
             return;
         };
-        if !matches!(lookup.stage, Stage::Close) {
+        if !matches!(lookup.stage, Stage::Finalise) {
             return;
         }
-        let room = MAX_CLOSURE.saturating_sub(lookup.asked.len());
+        let room = MAX_FINAL_ASKED.saturating_sub(lookup.asked.len());
         let unasked = group.iter().filter(|key| !lookup.asked.contains(*key));
         let next: Vec<RingKey> = unasked.take(room).copied().collect();
         for key in next {
@@ -64,13 +65,13 @@ impl VerifiedLookups {
                 return;
             }
             if let Some(lookup) = self.running.get_mut(&id) {
-                lookup.asks(key);
+                lookup.note_asked(key);
             }
             let known = self.running.get(&id);
             let have = known
                 .and_then(|l| l.numbers.get(&key).copied())
                 .unwrap_or(0);
-            cx.request(key, Purpose::Closing(id), |id| Message::GetView {
+            cx.request(key, Purpose::FinalView(id), |id| Message::GetView {
                 id,
                 have,
             });
@@ -97,7 +98,7 @@ impl VerifiedLookups {
             .filter(|key| lookup.present.contains(key))
             .collect();
         if group.is_empty() {
-            self.way_lost(cx, known, id);
+            self.attempt_failed(cx, known, id);
         } else {
             self.judge(cx, known, id, group);
         }
@@ -121,13 +122,13 @@ impl VerifiedLookups {
         let Some(lookup) = self.running.get_mut(&id) else {
             return;
         };
-        lookup.waits_no_more(&from);
+        lookup.stop_waiting(&from);
         if unchanged && lookup.numbers.contains_key(&from) {
             lookup.present.insert(from);
         } else if let Some(view) = view {
             lookup.present.insert(from);
             lookup.numbers.insert(from, view.number());
-            lookup.answered(from);
+            lookup.note_hop(from);
             lookup.said.push(view.signed);
             let compares_all = lookup.compares_all;
             for key in &view.group {
@@ -144,12 +145,12 @@ impl VerifiedLookups {
         } else {
             lookup.absent.insert(from);
         }
-        self.close_on(cx, known, id);
+        self.continue_finalising(cx, known, id);
     }
 
     /// Goes on after a view: those that it names have to be proven, and asked.
     pub(super) fn go_on(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
-        self.have_proven(cx, id);
-        self.close_on(cx, known, id);
+        self.request_certificates(cx, id);
+        self.continue_finalising(cx, known, id);
     }
 }

@@ -119,6 +119,7 @@ impl LookupEnd {
         };
         let (group, verified) = match found.around {
             Around::Views(views) => (views.group, views.verified),
+            // Nobody has stated a group, so the owner stands for it.
             Around::Claimed(_) => (vec![found.owner], false),
         };
         Event::LookupDone {

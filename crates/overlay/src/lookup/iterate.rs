@@ -9,14 +9,14 @@ use crate::event::LookupId;
 use crate::group::{around, spacing};
 use crate::key::{Offset, RingKey};
 use crate::known::Known;
-use crate::limits::{MAX_CERTIFICATES, MAX_CLOSURE};
+use crate::limits::{MAX_CERTIFICATES, MAX_FINAL_ASKED};
 use crate::lookup::verified::{SPARSE, Stage, VerifiedLookups};
 use crate::message::Message;
 use crate::request::Purpose;
 
 impl VerifiedLookups {
     /// Takes the next step from `base`, around which `group` stands.
-    pub(super) fn climb_from(
+    pub(super) fn iterate_from(
         &mut self,
         cx: &mut Cx<'_>,
         known: Known<'_>,
@@ -33,18 +33,18 @@ impl VerifiedLookups {
             Some(offset) => base.plus(offset),
             // The paper asks for the target itself, and nobody around it.
             None if group.len() > 1 && !lookup.by_the_paper => {
-                return self.close(cx, known, id, &group);
+                return self.finalise(cx, known, id, &group);
             }
             // A single bootstrap next to the target: it is asked for its neighbours.
             None => lookup.target,
         };
         let wanted = lookup.askers();
-        self.begin_step(cx, known, id, Stage::climb(point, group, wanted));
+        self.begin_step(cx, known, id, Stage::iterate(point, group, wanted));
     }
 
     /// Asks who stands around a finger's point: the members of the finger before it, and the own
     /// group.
-    pub(super) fn climb_to_finger(
+    pub(super) fn iterate_to_finger(
         &mut self,
         cx: &mut Cx<'_>,
         known: Known<'_>,
@@ -60,9 +60,10 @@ impl VerifiedLookups {
         group.extend(own.sample(cx.rng, some).copied());
         group.sort_unstable();
         group.dedup();
+        // All of them: what the finger held may come from liars.
         let wanted = group.len();
         let old = known.fingers.get(offset).cloned();
-        self.begin_step(cx, known, id, Stage::climb(point, group, wanted));
+        self.begin_step(cx, known, id, Stage::iterate(point, group, wanted));
         let me = cx.me;
         if let (Some(lookup), Some(old)) = (self.running.get_mut(&id), old) {
             lookup.named.extend(old.group.iter().map(|key| (*key, me)));
@@ -75,17 +76,17 @@ impl VerifiedLookups {
         let Some(lookup) = self.running.get_mut(&id) else {
             return;
         };
-        lookup.begins_step(stage);
-        self.climb_on(cx, known, id);
+        lookup.begin_step(stage);
+        self.iterate(cx, known, id);
     }
 
     /// Asks as many as are wanted, and goes on when enough have answered.
-    pub(super) fn climb_on(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
+    pub(super) fn iterate(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
         loop {
             let Some(lookup) = self.running.get(&id) else {
                 return;
             };
-            let Stage::Climb {
+            let Stage::Iterate {
                 point,
                 ref group,
                 wanted,
@@ -98,7 +99,7 @@ impl VerifiedLookups {
                 return self.paper_step(cx, known, id);
             }
             if answers >= wanted && lookup.unproven.is_empty() {
-                if self.step_is_sparse(cx, known, id) {
+                if self.widen_if_sparse(cx, known, id) {
                     continue;
                 }
                 return self.end_step(cx, known, id);
@@ -123,27 +124,27 @@ impl VerifiedLookups {
                 None if lookup.expected() > 0 || !lookup.unproven.is_empty() => return,
                 None if answers > 0 => return self.end_step(cx, known, id),
                 None if !lookup.waiting.is_empty() => return,
-                None => return self.way_lost(cx, known, id),
+                None => return self.attempt_failed(cx, known, id),
             }
         }
     }
 
     fn ask_near(&mut self, cx: &mut Cx<'_>, id: LookupId, next: RingKey, point: RingKey) {
         if let Some(lookup) = self.running.get_mut(&id) {
-            lookup.asks(next);
+            lookup.note_asked(next);
         }
         cx.request(next, Purpose::Near(id), |id| Message::GetNear { id, point });
     }
 
     /// Whether the members named so far stand so far apart that others may have been left out, and
     /// more can be asked.
-    fn step_is_sparse(&mut self, cx: &Cx<'_>, known: Known<'_>, id: LookupId) -> bool {
+    fn widen_if_sparse(&mut self, cx: &Cx<'_>, known: Known<'_>, id: LookupId) -> bool {
         let group = self.step_group(cx, id);
         let stretch = self.density_for(cx, known, id).stretch(&group);
         let Some(lookup) = self.running.get_mut(&id) else {
             return false;
         };
-        let Stage::Climb {
+        let Stage::Iterate {
             ref group,
             ref mut wanted,
             ..
@@ -166,7 +167,7 @@ impl VerifiedLookups {
         let Some(lookup) = self.running.get(&id) else {
             return Vec::new();
         };
-        let Stage::Climb { point, .. } = lookup.stage else {
+        let Stage::Iterate { point, .. } = lookup.stage else {
             return Vec::new();
         };
         let usable = lookup.named.keys().copied();
@@ -181,19 +182,20 @@ impl VerifiedLookups {
         let Some(lookup) = self.running.get_mut(&id) else {
             return;
         };
-        let Stage::Climb { point, .. } = lookup.stage else {
+        let Stage::Iterate { point, .. } = lookup.stage else {
             return;
         };
         if group.is_empty() || lookup.by_the_paper {
-            return self.way_lost(cx, known, id);
+            return self.attempt_failed(cx, known, id);
         }
+        // From outside only the groups on the way say how dense the ring is.
         if outside {
             lookup.spacings.push(spacing);
         }
         if point == lookup.target {
-            self.close(cx, known, id, &group);
+            self.finalise(cx, known, id, &group);
         } else {
-            self.climb_from(cx, known, id, point, group);
+            self.iterate_from(cx, known, id, point, group);
         }
     }
 
@@ -213,15 +215,16 @@ impl VerifiedLookups {
         let Some(lookup) = self.running.get_mut(&id) else {
             return;
         };
-        lookup.waits_no_more(&from);
+        lookup.stop_waiting(&from);
         if let Some(members) = members {
-            lookup.answered(from);
-            if let Stage::Climb {
+            lookup.note_hop(from);
+            if let Stage::Iterate {
                 ref mut answers, ..
             } = lookup.stage
             {
                 *answers = answers.saturating_add(1);
             }
+            // The paper compares answers by pairs instead of merging them.
             if lookup.by_the_paper {
                 lookup.claims.push(members.clone());
             }
@@ -231,13 +234,13 @@ impl VerifiedLookups {
             if lookup.origin.is_outside() {
                 cx.effect(Effect::RingSeen);
             }
-            self.have_proven(cx, id);
+            self.request_certificates(cx, id);
         }
-        self.climb_on(cx, known, id);
+        self.iterate(cx, known, id);
     }
 
     /// Asks for the certificates of those who were named and are not known, of whoever named them.
-    pub(super) fn have_proven(&mut self, cx: &mut Cx<'_>, id: LookupId) {
+    pub(super) fn request_certificates(&mut self, cx: &mut Cx<'_>, id: LookupId) {
         let Some(lookup) = self.running.get(&id) else {
             return;
         };
@@ -249,7 +252,8 @@ impl VerifiedLookups {
                 && cx.standing(key) == Standing::Unknown
         });
         let mut unknown: Vec<(RingKey, RingKey)> = unknown.map(|(k, by)| (*by, *k)).collect();
-        unknown.truncate(MAX_CLOSURE.saturating_sub(lookup.unproven.len()));
+        // Liars must not have a lookup ask about invented members without end.
+        unknown.truncate(MAX_FINAL_ASKED.saturating_sub(lookup.unproven.len()));
         for few in unknown.chunk_by(|a, b| a.0 == b.0) {
             for few in few.chunks(MAX_CERTIFICATES) {
                 let Some((by, _)) = few.first().copied() else {
@@ -297,11 +301,12 @@ impl VerifiedLookups {
         };
         for (key, proven) in members.iter().zip(proven) {
             lookup.unproven.remove(key);
+            // Forgotten altogether, so that it is neither asked nor counted as missing.
             if !proven {
                 lookup.named.remove(key);
                 lookup.near.remove(key);
             }
         }
-        self.stage_on(cx, known, id);
+        self.proceed(cx, known, id);
     }
 }

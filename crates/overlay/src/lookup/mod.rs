@@ -127,7 +127,7 @@ impl Lookups {
             Purpose::Hop(id) => self.plain.hop_answered(cx, id, from, answer),
             Purpose::Confirm(id) => self.plain.owner_answered(cx, known, id, from, answer),
             Purpose::Near(id) => self.verified.near_answered(cx, known, id, from, answer),
-            Purpose::Closing(id) => self.verified.view_answered(cx, known, id, from, answer),
+            Purpose::FinalView(id) => self.verified.view_answered(cx, known, id, from, answer),
             Purpose::Nearby(id) => self.verified.nearby_answered(cx, known, id, from, answer),
             Purpose::Certificates(id) => {
                 let asked = &request.message;

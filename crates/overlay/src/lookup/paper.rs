@@ -25,7 +25,7 @@ impl VerifiedLookups {
         let Some(lookup) = self.running.get(&id) else {
             return;
         };
-        let (Stage::Climb { point, .. }, target) = (&lookup.stage, lookup.target) else {
+        let (Stage::Iterate { point, .. }, target) = (&lookup.stage, lookup.target) else {
             return;
         };
         let point = *point;
@@ -33,6 +33,7 @@ impl VerifiedLookups {
             let usable = claim.iter().filter(|key| cx.trust.is_usable(key));
             usable.min_by_key(|key| point.distance_to(key)).copied()
         };
+        // Only the last two are compared: earlier pairs have disagreed.
         let mut last = lookup.claims.iter().rev();
         let (second, first) = (last.next(), last.next());
         let agreed = first
@@ -45,19 +46,19 @@ impl VerifiedLookups {
             }
             Some((_, claim)) => {
                 let group = around(&point, cx.config.group, claim);
-                self.climb_from(cx, known, id, point, group);
+                self.iterate_from(cx, known, id, point, group);
             }
-            None if lookup.claims.len() >= 2 * PAIRS => self.way_lost(cx, known, id),
+            None if lookup.claims.len() >= 2 * PAIRS => self.attempt_failed(cx, known, id),
             None => self.ask_another_pair(cx, known, id),
         }
     }
 
     fn ask_another_pair(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
         if let Some(lookup) = self.running.get_mut(&id)
-            && let Stage::Climb { ref mut wanted, .. } = lookup.stage
+            && let Stage::Iterate { ref mut wanted, .. } = lookup.stage
         {
             *wanted = wanted.saturating_add(2);
         }
-        self.climb_on(cx, known, id);
+        self.iterate(cx, known, id);
     }
 }

@@ -173,6 +173,7 @@ impl PlainLookups {
         };
         let target = lookup.target;
         lookup.wake = None;
+        // Ring maintenance may have changed the way meanwhile: all may be asked again.
         lookup.asked.clear();
         lookup.candidates.clear();
         lookup.hops.clear();
@@ -221,6 +222,7 @@ impl PlainLookups {
                     target,
                 });
             }
+            // While somebody is still to answer the way is not lost.
             None if lookup.in_flight == 0 => self.begin_again(cx, id),
             None => {}
         }

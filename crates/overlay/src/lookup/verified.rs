@@ -4,18 +4,26 @@
 //! its own key to the target, each step by the largest finger offset that does not pass the target.
 //! At each step it holds a group around the point that it has reached:
 //!
-//! 1. The first group is the own finger's ([`begin_way`](VerifiedLookups::begin_way)). 2. Three
-//! random members of the group are asked whom they know around the next point; of all that they
-//! name, the g nearest certified members are the next group. If these stand too far apart, others
-//! may have been left out, and three more are asked (`climb`). 3. At the target all members of the
-//! group are asked for their signed views, and whoever is nearer is asked too, until nobody new
-//! appears. The first member at or after the target that has answered is the owner (`close`). 4.
-//! If the last group is as dense as the ring, that is the result. If not, the lookup takes another
-//! way with more askers, adds what it finds there, and accepts a result that does not change.
-//! After three ways the result is given as unverified.
+//! 1. The first group is the own finger's ([`begin_attempt`](VerifiedLookups::begin_attempt)).
+//! 2. Three random members of the group are asked whom they know around the next point; of all that
+//!    they name, the g nearest certified members are the next group. If these stand too far apart,
+//!    others may have been left out, and three more are asked (`iterate`).
+//! 3. At the target all members of the group are asked for their signed views, and whoever is
+//!    nearer is asked too, until nobody new appears. The first member at or after the target that
+//!    has answered is the owner (`finalise`).
+//! 4. If the last group is as dense as the ring, that is the result. If not, the lookup makes
+//!    another attempt with more askers, adds what it finds there, and accepts a result that does
+//!    not change. After three attempts the result is given as unverified.
 //!
 //! Liars can hide honest members from a step only if all that are asked lie, and from the end only
 //! if no honest member near the target is named by anybody.
+//!
+//! ```text
+//! start -> begin_attempt -> Iterate --(target reached)--> Finalise -> judge -> done -> LookupEnd
+//!              ^               |  ^ next step                |          |
+//!              |               +--+                          |          +-> fail -> LookupEnd
+//!              +------- attempt_failed, next_attempt --------+----------+
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -28,7 +36,7 @@ use crate::event::{LookupFailure, LookupId};
 use crate::group::Density;
 use crate::key::{Offset, RingKey};
 use crate::known::Known;
-use crate::limits::{MAX_HOPS, MAX_WAYS};
+use crate::limits::{MAX_ATTEMPTS, MAX_HOPS};
 use crate::lookup::{Around, Asker, Found, Inquiry, LookupEnd, Origin, Rule, Views};
 use crate::message::Message;
 use crate::request::Purpose;
@@ -45,14 +53,14 @@ const PASSABLE: f64 = 2.2;
 /// A step's group that is wider than this makes the step ask more members.
 pub(super) const SPARSE: f64 = 1.7;
 
-/// Members asked at once in a step of the first way, and of further ways.
+/// Members asked at once in a step of the first way, and of further attempts.
 const ASKERS: [usize; 2] = [3, 5];
 
 /// What a lookup does at the moment.
 #[derive(Debug)]
 pub(super) enum Stage {
     /// Asks members around `base` whom they know around `point`.
-    Climb {
+    Iterate {
         /// The point to reach.
         point: RingKey,
         /// Whom one may ask.
@@ -63,12 +71,12 @@ pub(super) enum Stage {
         answers: usize,
     },
     /// Asks the members around the target for their views.
-    Close,
+    Finalise,
 }
 
 impl Stage {
-    pub(super) fn climb(point: RingKey, group: Vec<RingKey>, wanted: usize) -> Stage {
-        Stage::Climb {
+    pub(super) fn iterate(point: RingKey, group: Vec<RingKey>, wanted: usize) -> Stage {
+        Stage::Iterate {
             point,
             wanted: wanted.min(group.len()).max(1),
             group,
@@ -89,8 +97,8 @@ pub(crate) struct Verified {
     pub(super) started: Instant,
     pub(super) deadline: Instant,
     pub(super) stage: Stage,
-    /// How many ways have been begun.
-    pub(super) ways: usize,
+    /// How many attempts have been begun.
+    pub(super) attempts: usize,
     /// Asked in this step, or, while closing, in all.
     pub(super) asked: BTreeSet<RingKey>,
     /// Asked, and not answered so far.
@@ -99,7 +107,7 @@ pub(crate) struct Verified {
     pub(super) slow: BTreeSet<RingKey>,
     /// Named in this step, or, while closing, in all, and by whom first.
     pub(super) named: BTreeMap<RingKey, RingKey>,
-    /// Near the target, of all ways so far.
+    /// Near the target, of all attempts so far.
     pub(super) near: BTreeMap<RingKey, RingKey>,
     /// Answered with a view near the target.
     pub(super) present: BTreeSet<RingKey>,
@@ -139,21 +147,21 @@ impl Verified {
         if self.by_the_paper {
             return 2;
         }
-        ASKERS[usize::from(self.ways > 1)]
+        ASKERS[usize::from(self.attempts > 1)]
     }
 
-    pub(super) fn asks(&mut self, key: RingKey) {
+    pub(super) fn note_asked(&mut self, key: RingKey) {
         self.asked.insert(key);
         self.waiting.insert(key);
         self.questions = self.questions.saturating_add(1);
     }
 
-    pub(super) fn waits_no_more(&mut self, key: &RingKey) {
+    pub(super) fn stop_waiting(&mut self, key: &RingKey) {
         self.waiting.remove(key);
         self.slow.remove(key);
     }
 
-    pub(super) fn answered(&mut self, by: RingKey) {
+    pub(super) fn note_hop(&mut self, by: RingKey) {
         if std::mem::take(&mut self.unanswered) {
             self.hops.push(by);
         }
@@ -164,24 +172,24 @@ impl Verified {
         self.waiting.len().saturating_sub(self.slow.len())
     }
 
-    fn forgets_whom_it_waits_for(&mut self) {
+    fn clear_waiting(&mut self) {
         self.waiting.clear();
         self.slow.clear();
         self.unproven.clear();
         self.unanswered = true;
     }
 
-    pub(super) fn begins_step(&mut self, stage: Stage) {
+    pub(super) fn begin_step(&mut self, stage: Stage) {
         self.stage = stage;
         self.asked.clear();
         self.named.clear();
         self.claims.clear();
-        self.forgets_whom_it_waits_for();
+        self.clear_waiting();
     }
 
-    pub(super) fn begins_to_close(&mut self, me: Option<RingKey>) {
-        self.stage = Stage::Close;
-        self.forgets_whom_it_waits_for();
+    pub(super) fn begin_finalising(&mut self, me: Option<RingKey>) {
+        self.stage = Stage::Finalise;
+        self.clear_waiting();
         self.named = self.near.clone();
         self.present.extend(me);
         // Whoever was asked on the way was asked another question.
@@ -248,8 +256,8 @@ impl VerifiedLookups {
             target: inquiry.target,
             started: cx.now,
             deadline: cx.now + cx.lookup_timeout(),
-            stage: Stage::Close,
-            ways: 0,
+            stage: Stage::Finalise,
+            attempts: 0,
             asked: BTreeSet::new(),
             waiting: BTreeSet::new(),
             slow: BTreeSet::new(),
@@ -268,33 +276,34 @@ impl VerifiedLookups {
             questions: 0,
         };
         self.running.insert(id, lookup);
-        self.begin_way(cx, known, id);
+        self.begin_attempt(cx, known, id);
     }
 
     /// Begins a way to the target, the first or another one.
-    pub(super) fn begin_way(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
+    pub(super) fn begin_attempt(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
         let Some(lookup) = self.running.get_mut(&id) else {
             return;
         };
-        lookup.ways = lookup.ways.saturating_add(1);
+        lookup.attempts = lookup.attempts.saturating_add(1);
         lookup.hops.clear();
-        let (target, ways) = (lookup.target, lookup.ways);
+        let (target, attempts) = (lookup.target, lookup.attempts);
         match &mut lookup.origin {
-            Origin::Own => self.begin_here(cx, known, id, target, ways),
+            Origin::Own => self.begin_here(cx, known, id, target, attempts),
             Origin::Finger(offset) => {
                 let offset = *offset;
-                self.climb_to_finger(cx, known, id, offset);
+                self.iterate_to_finger(cx, known, id, offset);
             }
+            // Chosen at random, so that nobody can prepare what this member sees of itself.
             Origin::AnyFinger => match known.fingers.entries().choose(cx.rng) {
                 Some(finger) => {
                     let (point, group) = (cx.me.plus(finger.offset), finger.group.clone());
-                    self.climb_from(cx, known, id, point, group);
+                    self.iterate_from(cx, known, id, point, group);
                 }
-                None => self.way_lost(cx, known, id),
+                None => self.attempt_failed(cx, known, id),
             },
             Origin::Members(seeds) => match seeds.pop() {
-                Some(seed) => self.climb_from(cx, known, id, seed, vec![seed]),
-                None => self.way_lost(cx, known, id),
+                Some(seed) => self.iterate_from(cx, known, id, seed, vec![seed]),
+                None => self.attempt_failed(cx, known, id),
             },
         }
     }
@@ -306,19 +315,19 @@ impl VerifiedLookups {
         known: Known<'_>,
         id: LookupId,
         target: RingKey,
-        ways: usize,
+        attempts: usize,
     ) {
         let group = known.own_group().to_vec();
-        if ways == 1 && known.is_everybody() {
+        if attempts == 1 && known.is_everybody() {
             let owner = group.iter().min_by_key(|key| target.distance_to(key));
             return self.confirm_nearby(cx, known, id, owner.copied().unwrap_or(cx.me));
         }
-        if ways == 1 && known.is_nearby(&target) {
-            return self.close(cx, known, id, &group);
+        if attempts == 1 && known.is_nearby(&target) {
+            return self.finalise(cx, known, id, &group);
         }
-        match first_step(cx, known, &target, ways) {
-            Some((point, group)) => self.climb_from(cx, known, id, point, group),
-            None => self.close(cx, known, id, &group),
+        match first_step(cx, known, &target, attempts) {
+            Some((point, group)) => self.iterate_from(cx, known, id, point, group),
+            None => self.finalise(cx, known, id, &group),
         }
     }
 
@@ -349,9 +358,10 @@ impl VerifiedLookups {
             }
             _ => {
                 if let Some(lookup) = self.running.get_mut(&id) {
+                    // Its neighbours own the point then, and say so themselves.
                     lookup.absent.insert(from);
                 }
-                self.close(cx, known, id, &group);
+                self.finalise(cx, known, id, &group);
             }
         }
     }
@@ -364,14 +374,14 @@ impl VerifiedLookups {
         if lookup.waiting.contains(&slow) {
             lookup.slow.insert(slow);
         }
-        self.stage_on(cx, known, id);
+        self.proceed(cx, known, id);
     }
 
     /// Asks whom else it needs to, or ends what the lookup does at the moment.
-    pub(super) fn stage_on(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
+    pub(super) fn proceed(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
         match self.running.get(&id).map(|lookup| &lookup.stage) {
-            Some(Stage::Climb { .. }) => self.climb_on(cx, known, id),
-            Some(Stage::Close) => self.close_on(cx, known, id),
+            Some(Stage::Iterate { .. }) => self.iterate(cx, known, id),
+            Some(Stage::Finalise) => self.continue_finalising(cx, known, id),
             None => {}
         }
     }
@@ -414,21 +424,21 @@ impl VerifiedLookups {
             .min_by_key(|key| target.distance_to(key))
             .copied()
         else {
-            return self.another_way(cx, known, id, group, None);
+            return self.next_attempt(cx, known, id, group, None);
         };
         let same = lookup.last.as_ref() == Some(&group);
         let dense = stretch <= DENSE || (same && stretch <= PASSABLE);
-        // Who has nothing of its own to compare with takes all its ways.
+        // Who has nothing of its own to compare with takes all its attempts.
         let verified = dense && (!me_outside || lookup.is_last_seed());
         // Fingers are judged again at every step that uses them.
         let finger = matches!(lookup.origin, Origin::Finger(_) | Origin::AnyFinger);
         if verified || finger {
             return self.done(cx, id, owner, group, dense);
         }
-        self.another_way(cx, known, id, group, Some(owner));
+        self.next_attempt(cx, known, id, group, Some(owner));
     }
 
-    fn another_way(
+    fn next_attempt(
         &mut self,
         cx: &mut Cx<'_>,
         known: Known<'_>,
@@ -442,23 +452,24 @@ impl VerifiedLookups {
         let more = if lookup.origin.is_outside() {
             !lookup.is_last_seed()
         } else {
-            lookup.ways < MAX_WAYS
+            lookup.attempts < MAX_ATTEMPTS
         };
+        // The next attempt is accepted if it ends with the same.
         lookup.last = Some(group.clone());
         match owner {
-            _ if more => self.begin_way(cx, known, id),
+            _ if more => self.begin_attempt(cx, known, id),
             Some(owner) => self.done(cx, id, owner, group, false),
             None => self.fail(cx, id, LookupFailure::NoRoute),
         }
     }
 
     /// A step found nobody to go on with.
-    pub(super) fn way_lost(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
+    pub(super) fn attempt_failed(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
         let lost = self.running.get(&id);
         let group = lost.and_then(|l| l.last.clone()).unwrap_or_default();
         let target = lost.map(|l| l.target);
         let owner = target.and_then(|t| group.iter().min_by_key(|k| t.distance_to(k)).copied());
-        self.another_way(cx, known, id, group, owner);
+        self.next_attempt(cx, known, id, group, owner);
     }
 
     pub(super) fn done(
@@ -512,19 +523,19 @@ impl VerifiedLookups {
     }
 }
 
-/// The finger to begin with, and its point: the largest within the way, or, for further ways, a
+/// The finger to begin with, and its point: the largest within the way, or, for further attempts, a
 /// random one of the largest. Who has no such finger yet begins with the own group, whose
 /// members have similar ones.
 fn first_step(
     cx: &mut Cx<'_>,
     known: Known<'_>,
     target: &RingKey,
-    ways: usize,
+    attempts: usize,
 ) -> Option<(RingKey, Vec<RingKey>)> {
     let within = Offset::within(&cx.me.distance_to(target))?;
     let fingers = known.fingers.entries().iter();
     let usable: Vec<_> = fingers.filter(|f| f.offset <= within).collect();
-    let finger = if ways <= 1 {
+    let finger = if attempts <= 1 {
         let best = usable.last().copied();
         match best.filter(|finger| finger.offset == within) {
             Some(finger) => Some(finger),
@@ -532,6 +543,7 @@ fn first_step(
             None => return Some((cx.me, known.group.keys().collect())),
         }
     } else {
+        // Among the largest, so that the way stays short.
         let some = usable.get(usable.len().saturating_sub(16)..)?;
         some.choose(cx.rng).copied()
     }?;

@@ -153,6 +153,7 @@ impl Operations {
         match put {
             Some(record) => {
                 let number = record.number;
+                // This member counts only if it has the record, as the others do.
                 let kept = keeping.keep(cx, neighbours, *record) >= number;
                 if let Some(operation) = self.running.get_mut(&id) {
                     operation.answers = operation.answers.saturating_add(1);
@@ -225,6 +226,7 @@ impl Operations {
             return;
         };
         let known = operation.best.as_ref();
+        // Signatures are checked only where the record could count.
         if known.is_some_and(|best| !record.is_newer_than(best)) {
             return;
         }
@@ -253,6 +255,7 @@ impl Operations {
         let Some(operation) = self.running.remove(&id) else {
             return;
         };
+        // Late answers would belong to nothing.
         let mine = |purpose: &Purpose| purpose.record() == Some(id);
         cx.requests.forget(mine);
         let group = u32::try_from(operation.group).unwrap_or(u32::MAX);

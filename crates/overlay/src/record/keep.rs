@@ -176,6 +176,7 @@ impl Keeping {
         };
         self.store.forget(unwanted);
         let last = self.last;
+        // One after the other, so that each is offered all in turn.
         let next = last.and_then(|last| group.keys().find(|key| *key > last));
         let next = next.or_else(|| group.keys().next());
         self.last = next;

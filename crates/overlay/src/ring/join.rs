@@ -10,8 +10,8 @@ use crate::effect::Effect;
 use crate::event::{LookupFailure, Membership, Waiting};
 use crate::key::{RingKey, between};
 use crate::limits::{
-    JOIN_BACKOFF_MAX, JOIN_BACKOFF_MIN, JOIN_WAYS, MAX_JOIN_REFUSALS, MAX_JOIN_STEPS, MAX_KNOWN,
-    MAX_PENDING_ANSWERS, PENDING_PAUSE, RESUME_ALONE_AFTER,
+    JOIN_ATTEMPTS, JOIN_BACKOFF_MAX, JOIN_BACKOFF_MIN, MAX_JOIN_REFUSALS, MAX_JOIN_STEPS,
+    MAX_KNOWN, MAX_PENDING_ANSWERS, PENDING_PAUSE, RESUME_ALONE_AFTER,
 };
 use crate::lookup::{Around, Asker, Found, Inquiry, Origin, Rule};
 use crate::message::Message;
@@ -98,7 +98,7 @@ impl Ring {
         if due(self.joining.alone_at) {
             // Where all is late, others may be there all the same.
             let since = self.joining.alone_since.unwrap_or(cx.now);
-            let earliest = since + RESUME_ALONE_AFTER.mul_f64(cx.doubt() - 0.25);
+            let earliest = since + RESUME_ALONE_AFTER.mul_f64(cx.health_multiplier() - 0.25);
             if earliest > cx.now {
                 self.joining.alone_at = Some(earliest);
                 return;
@@ -130,13 +130,14 @@ impl Ring {
             }
         }
         seeds.retain(|key| cx.standing(key) != Standing::Refused);
+        // At random, so that those named first do not carry all newcomers.
         seeds.shuffle(cx.rng);
         if seeds.is_empty() {
             return self.join_failed(cx);
         }
         let rule = own_place_rule(cx);
         if rule == Rule::Verified {
-            seeds.truncate(JOIN_WAYS);
+            seeds.truncate(JOIN_ATTEMPTS);
         }
         let inquiry = Inquiry::new(Asker::Place, self.me, rule);
         cx.effect(Effect::LookUp(inquiry.from(Origin::Members(seeds))));
@@ -175,8 +176,8 @@ impl Ring {
         if joining.refusals < MAX_JOIN_REFUSALS || !verified {
             return self.ask_future_predecessor(cx, predecessor);
         }
-        // It is there, and lets nobody in: a traitor. Those after this member are known from
-        // others.
+        // It is there, and lets nobody in: a malicious router. Those after this member are known
+        // from others.
         let list = self.with_those_around(cx, Vec::new(), &predecessor);
         self.take_place(cx, predecessor, list);
     }
@@ -289,7 +290,7 @@ impl Ring {
         let pause: Duration = JOIN_BACKOFF_MIN
             .saturating_mul(factor)
             .min(JOIN_BACKOFF_MAX)
-            .mul_f64(cx.doubt());
+            .mul_f64(cx.health_multiplier());
         let pause = cx.jittered(pause);
         self.joining.retry_at = Some(cx.now + pause);
     }

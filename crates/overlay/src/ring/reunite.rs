@@ -14,13 +14,13 @@
 //! Best successors only ever get closer this way, so the rings grow together like a ring with new
 //! members.
 //!
-//! The lookup is a verified one, from outside: its way begins at one stranger and goes along points
-//! that this member computes. Nobody's word that all is well is enough: those around the own place
-//! have to answer themselves, with signed views, and to stand as dense as the own group and as the
-//! groups on the way. Otherwise another stranger is asked as well, up to five. Of the others
-//! around, whoever has answered is asked into the own group: so a first successor that only a
-//! traitor's list would follow does not replace honest ones. A member without credentials takes a
-//! plain lookup, and the first answer.
+//! The lookup is a verified one, from outside: its way begins at one stranger and goes along
+//! points that this member computes. Nobody's word that all is well is enough: those around the
+//! own place have to answer themselves, with signed views, and to stand as dense as the own group
+//! and as the groups on the way. Otherwise another stranger is asked as well, up to five. Of the
+//! others around, whoever has answered is asked into the own group: so a first successor that only
+//! a malicious router's list would follow does not replace honest ones. A member without
+//! credentials takes a plain lookup, and the first answer.
 //!
 //! Source: the idea is from Shafaat, Ghodsi and Haridi, "Dealing with Network Partitions in
 //! Structured Overlay Networks", 2009; the steps are Zave's.
@@ -34,8 +34,8 @@ use crate::event::LookupFailure;
 use crate::group::neighbours::Neighbours;
 use crate::key::{RingKey, between};
 use crate::limits::{
-    JOIN_WAYS, LOSS_REMEMBERED, REUNITE_INTERVAL, REUNITE_INTERVAL_ALONE, REUNITE_INTERVAL_QUIET,
-    REUNITE_INTERVAL_VERIFIED,
+    JOIN_ATTEMPTS, LOSS_REMEMBERED, REUNITE_INTERVAL, REUNITE_INTERVAL_ALONE,
+    REUNITE_INTERVAL_QUIET, REUNITE_INTERVAL_VERIFIED,
 };
 use crate::lookup::{Around, Asker, Found, Inquiry, Origin, Rule};
 use crate::message::Message;
@@ -61,7 +61,7 @@ impl Ring {
                 None => REUNITE_INTERVAL,
             }
         };
-        let interval = cx.jittered(interval.mul_f64(cx.doubt()));
+        let interval = cx.jittered(interval.mul_f64(cx.health_multiplier()));
         self.next_probe = Some(cx.now + interval);
         let neighbour = |key: &RingKey| self.pointers.contains(key);
         // Whoever may not be used knows no way to anybody.
@@ -69,7 +69,7 @@ impl Ring {
         let strangers = cx.peers.known();
         let strangers = strangers.filter(|key| !neighbour(key) && usable(key));
         let strangers: Vec<RingKey> = strangers.collect();
-        let some = strangers.sample(cx.rng, JOIN_WAYS).copied();
+        let some = strangers.sample(cx.rng, JOIN_ATTEMPTS).copied();
         let mut some: Vec<RingKey> = some.collect();
         if some.is_empty() {
             return;

@@ -76,6 +76,7 @@ impl Ring {
                 let list = self.list_after(cx, group, from, &successors);
                 self.set_successors(cx, list);
                 let closer = predecessor.filter(|key| between(&self.me, key, &from));
+                // A suspect would cost a time limit, and the next round sees it again.
                 match closer.filter(|key| !cx.is_suspect(key)) {
                     Some(closer) => self.stabilise_from_predecessor(cx, from, closer),
                     None => self.end_round(cx, Some(from)),
@@ -90,7 +91,7 @@ impl Ring {
     /// any while this member doubts itself.
     pub(crate) fn successor_silent(&mut self, cx: &mut Cx<'_>, silent: RingKey) {
         self.silences = self.silences.saturating_add(1);
-        let dear = self.pointers.successors.len() == 1 || cx.doubt() >= 2.0;
+        let dear = self.pointers.successors.len() == 1 || cx.health_multiplier() >= 2.0;
         if dear && self.silences < LAST_SUCCESSOR_CHANCES {
             self.stabilise_by(cx.now);
             return self.end_operation(cx);
@@ -117,6 +118,7 @@ impl Ring {
             .collect();
         self.set_successors(cx, rest);
         match self.pointers.successors.first() {
+            // It has to learn who comes before it now.
             Some(head) => cx.send(*head, Message::Notify),
             None => {
                 cx.emit(Event::Isolated);
@@ -148,6 +150,7 @@ impl Ring {
         match answer {
             Message::State { successors, .. } => {
                 self.pending_answers = 0;
+                // The head may have been dropped since the question.
                 if self.operation
                     == (Operation::FromPredecessor {
                         successor: self.head(),

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use rand::Rng;
 
+use super::direct::Name;
 use super::payload::{Answer, DIGEST_LEN, Digest, Offer, Proof, Secret, digest};
-use super::straight::Name;
-use super::{Came, Routing, Watch};
+use super::{Hop, Inbound, Routing, Watch};
 use crate::context::Cx;
 use crate::credentials::Standing;
 use crate::event::Event;
@@ -25,7 +25,7 @@ struct Arrival {
     body: Vec<u8>,
     proof: Proof,
     /// The neighbours that it came from, and their numbers for it: the answer goes to all of them.
-    ways: Vec<(RingKey, RequestId)>,
+    ways: Vec<Hop>,
     repeats: u32,
 }
 
@@ -75,12 +75,12 @@ impl Arrivals {
     fn remove(&mut self, label: RequestId) -> Option<Arrival> {
         let arrival = self.waiting.remove(&label)?;
         self.labels.remove(&arrival.name());
-        if let Some((first, _)) = arrival.ways.first()
-            && let Some(count) = self.brought.get_mut(first)
+        if let Some(first) = arrival.ways.first()
+            && let Some(count) = self.brought.get_mut(&first.neighbour)
         {
             *count = count.saturating_sub(1);
             if *count == 0 {
-                self.brought.remove(first);
+                self.brought.remove(&first.neighbour);
             }
         }
         while let Some((_, label)) = self.again.front() {
@@ -95,24 +95,24 @@ impl Arrivals {
 
 impl Routing {
     /// A message for this member.
-    pub(super) fn arrived(&mut self, cx: &mut Cx<'_>, came: &Came) {
-        let (previous, target) = (came.previous, came.target);
-        let Ok(offer) = Offer::decode(&came.payload) else {
+    pub(super) fn arrived(&mut self, cx: &mut Cx<'_>, inbound: &Inbound) {
+        let (previous, target) = (inbound.previous, inbound.target);
+        let Ok(offer) = Offer::decode(&inbound.payload) else {
             cx.count_malformed();
             return;
         };
-        if !self.is_known(cx, previous.0, &offer) {
+        if !self.is_known(cx, previous.neighbour, &offer) {
             cx.out.counters.routed_unknown += 1;
             return;
         }
         let name = (offer.origin, offer.number);
         if self.delivered.has(&name) {
-            return self.deliver_no_more(cx, came, &name);
+            return self.confirm_delivery(cx, inbound, &name);
         }
-        if let Some(told) = came.told
-            && self.is_straight(cx, &previous.0, told, &offer)
+        if let Some(told) = inbound.told
+            && self.is_direct(cx, &previous.neighbour, told, &offer)
         {
-            return self.deliver_straight(cx, previous, target, offer);
+            return self.deliver_directly(cx, previous, target, offer);
         }
         let digest = digest(&target, &offer.body);
         let known = self.arrivals.labels.get(&(name, digest)).copied();
@@ -126,7 +126,7 @@ impl Routing {
                 arrival.ways.push(previous);
                 label
             }
-            None => match self.take_in(cx, came, digest, offer) {
+            None => match self.take_in(cx, inbound, digest, offer) {
                 Some(label) => label,
                 None => return,
             },
@@ -155,12 +155,12 @@ impl Routing {
     fn take_in(
         &mut self,
         cx: &mut Cx<'_>,
-        came: &Came,
+        inbound: &Inbound,
         digest: Digest,
         offer: Offer,
     ) -> Option<RequestId> {
-        let (previous, target) = (came.previous, came.target);
-        if !self.arrivals.has_room(&previous.0) {
+        let (previous, target) = (inbound.previous, inbound.target);
+        if !self.arrivals.has_room(&previous.neighbour) {
             cx.out.counters.routed_dropped += 1;
             return None;
         }
@@ -169,6 +169,7 @@ impl Routing {
             cx.count_malformed();
             return None;
         };
+        // The challenge is new, so that no recorded confirmation fits.
         let proof = Proof {
             number,
             challenge: cx.rng.next_u64(),
@@ -183,7 +184,7 @@ impl Routing {
             ways: vec![previous],
             repeats: 0,
         };
-        self.arrivals.insert(label, previous.0, arrival);
+        self.arrivals.insert(label, previous.neighbour, arrival);
         let again = cx.now + REACHED_AGAIN;
         self.arrivals.again.push_back((again, label));
         Some(label)
@@ -211,7 +212,7 @@ impl Routing {
     ) -> Option<Vec<u8>> {
         let credentials = cx.trust.credentials_mut()?;
         let sealed = credentials.seal(origin, &Secret::Answer(proof).encode())?;
-        let stranger = !self.is_familiar(origin);
+        let stranger = !self.is_known_peer(origin);
         let certificate = stranger.then(|| credentials.certificate(&cx.me));
         let answer = Answer {
             author: cx.me,
@@ -222,12 +223,7 @@ impl Routing {
     }
 
     /// Tells the sender that its message is here: by this way, or by all.
-    fn send_answer(
-        &mut self,
-        cx: &mut Cx<'_>,
-        label: RequestId,
-        way: Option<(RingKey, RequestId)>,
-    ) {
+    fn send_answer(&mut self, cx: &mut Cx<'_>, label: RequestId, way: Option<Hop>) {
         let Some(arrival) = self.arrivals.waiting.get(&label) else {
             return;
         };
@@ -237,20 +233,20 @@ impl Routing {
             return;
         };
         let clock = self.clock(cx);
-        for (to, id) in ways {
+        for hop in ways {
             let message = Message::Reached {
-                id,
+                id: hop.number,
                 label,
                 clock,
                 payload: payload.clone(),
             };
-            cx.send(to, message);
+            cx.send(hop.neighbour, message);
         }
     }
 
     /// The sender has sent it indeed, and now: it is delivered. Or it is somebody else's
     /// confirmation, which goes on.
-    pub(super) fn confirm_came(
+    pub(super) fn handle_confirm(
         &mut self,
         cx: &mut Cx<'_>,
         from: RingKey,
@@ -265,6 +261,7 @@ impl Routing {
         };
         let opened = credentials.open(&arrival.origin, &payload);
         let secret = opened.and_then(|bytes| Secret::decode(&bytes).ok());
+        // Somebody else's, or an old one: the message goes on waiting.
         if secret != Some(Secret::Confirm(arrival.proof.clone())) {
             cx.count_malformed();
             return;
@@ -282,7 +279,7 @@ impl Routing {
     }
 
     /// Whatever is not confirmed is answered again, a few times, at first by the ways that it came
-    /// and then straight: either crossing may have been lost, by accident or on purpose.
+    /// and then directly: either crossing may have been lost, by accident or on purpose.
     pub(crate) fn arrivals_due(&mut self, cx: &mut Cx<'_>) {
         while let Some((time, label)) = self.arrivals.again.front().copied() {
             if time > cx.now {
@@ -298,12 +295,15 @@ impl Routing {
                 continue;
             }
             // Whoever has carried the message may swallow what belongs to it: the sender is asked
-            // straight, too.
-            let straight = (arrival.origin, arrival.proof.number);
+            // directly, too.
+            let direct = Hop {
+                neighbour: arrival.origin,
+                number: arrival.proof.number,
+            };
             let last = arrival.repeats > 1;
             let again = cx.now + REACHED_AGAIN;
             self.arrivals.again.push_back((again, label));
-            self.send_answer(cx, label, last.then_some(straight));
+            self.send_answer(cx, label, last.then_some(direct));
         }
     }
 }

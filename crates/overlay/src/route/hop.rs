@@ -1,11 +1,11 @@
 //! Whom a message is handed to next, and what is remembered of those who took some.
 //!
-//! Near targets go straight to their owner: the own group knows it, or the group of the finger
-//! does, the one behind the target included, if it is as dense as the ring or has the very member
-//! that is meant. So does, at first, what a member sends itself where it has met those around the
-//! target, in rings that are small enough to know one another. For others one member of the
-//! farthest finger before the target is drawn at random, among those that precede the target, so
-//! that each hop comes nearer. A retry takes the fingers in another order: with the distance as
+//! Near targets are sent directly to their owner: the own group knows it, or the group of the
+//! finger does, the one behind the target included, if it is as dense as the ring or has the very
+//! member that is meant. So does, at first, what a member sends itself where it has met those
+//! around the target, in rings that are small enough to know one another. For others one member of
+//! the farthest finger before the target is drawn at random, among those that precede the target,
+//! so that each hop comes nearer. A retry takes the fingers in another order: with the distance as
 //! hexadecimal digits, the first try takes the first digit first, the second try the second, so
 //! that both visit other points of the ring until shortly before the target.
 
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use rand::{Rng, RngExt};
 
-use super::{Acquaintance, Routing};
+use super::{KnownPeer, Routing};
 use crate::context::Cx;
 use crate::group::Density;
 use crate::key::{Offset, RingKey};
@@ -104,7 +104,7 @@ impl Routing {
         let density = self.density_lately(cx, known);
         let usable =
             |key: &RingKey| *key != cx.me && !cx.is_suspect(key) && !cx.trust.is_convicted(key);
-        let met = &self.familiar;
+        let met = &self.known_peers;
         let near = known.near_owner(target, usable);
         if near.is_some() || met.len() > MAX_MET {
             return near;
@@ -187,7 +187,7 @@ impl Routing {
 
 /// The `g` nearest around `target` of those that have been met, clockwise; some of them twice where
 /// there are fewer.
-fn met_around(met: &BTreeMap<RingKey, Acquaintance>, target: &RingKey, g: usize) -> Vec<RingKey> {
+fn met_around(met: &BTreeMap<RingKey, KnownPeer>, target: &RingKey, g: usize) -> Vec<RingKey> {
     let before = met.range(..target).rev().chain(met.iter().rev());
     let mut around: Vec<RingKey> = before.take(g / 2).map(|(key, _)| *key).collect();
     around.reverse();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_swallows_messages_is_chosen_less_and_forgiven_in_time() {
+    fn silent_hops_are_chosen_less_for_a_time() {
         let mut preferences = Preferences::default();
         let (good, bad) = (key(1), key(2));
         for _ in 0..40 {

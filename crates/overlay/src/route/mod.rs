@@ -11,31 +11,31 @@
 //! 3. `Confirm` goes there once more, sealed for the receiver, with that number. Only now is the
 //!    message delivered (`arrive`).
 //!
-//! A receiver that is not confirmed asks again, at last straight, so that nobody on the way can
+//! A receiver that is not confirmed asks again, at last directly, so that nobody on the way can
 //! keep a message from it whose sender believes that it has arrived. So the sender knows who has
 //! it, and the receiver that the sender has sent it now: neither those on the way nor a message
 //! that was recorded can deceive them. What is sent to a member is sealed for it; what is sent to a
 //! point can be read by those on the way, because nobody knows before whose it is, and whoever
 //! claims the point is believed: the answer says which of the two.
 //!
-//! What comes straight from its sender, as `Own`, and has not been held back, needs no more than
+//! What comes directly from its sender, as `Own`, and has not been held back, needs no more than
 //! the link that it comes over: it is delivered at once, and `Delivered` tells the sender
-//! (`straight`).
+//! (`direct`).
 //!
 //! A message that is not answered in time goes again by another group (`send`), and at last
-//! straight to its receiver, who for a point is looked up first. Routers tell each other what they
+//! directly to its receiver, who for a point is looked up first. Routers tell each other what they
 //! have taken on if its answer takes long, so that a dead one is passed by at once; whoever takes
 //! on messages whose answers do not come is chosen less. That is an opinion, and no evidence.
 //!
 //! Source: "Our Brothers' Keepers" §3.5, and §4.2 for the three crossings.
 
 mod arrive;
+mod direct;
 mod hop;
 mod pass;
 mod patience;
 mod payload;
 mod send;
-mod straight;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -44,15 +44,15 @@ use crate::context::Cx;
 use crate::group::Density;
 use crate::key::RingKey;
 use crate::known::Known;
-use crate::limits::{MAX_FAMILIAR, SILENT_TIME};
+use crate::limits::{MAX_KNOWN_PEERS, SILENT_TIME};
 use crate::message::{Message, RequestId};
 
 use arrive::Arrivals;
+use direct::{Clock, Delivered};
 use hop::Preferences;
-use pass::Passages;
+use pass::Forwards;
 use patience::Patience;
 use send::Outbox;
-use straight::{Clock, Delivered};
 
 /// Where a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,18 +110,25 @@ pub enum RouteFailure {
 
 /// What is known of a member that has proved to be there once.
 #[derive(Debug, Default)]
-struct Acquaintance {
+struct KnownPeer {
     /// What it told last of its time; 0 if nothing.
     clock: u64,
     /// It left a message unanswered: until then others are asked first.
     silent_until: Option<Instant>,
 }
 
+/// A message as one neighbour names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Hop {
+    neighbour: RingKey,
+    /// The neighbour's number for the message.
+    number: RequestId,
+}
+
 /// A message as it comes from a neighbour.
 #[derive(Debug)]
-struct Came {
-    /// The neighbour, and its number for the message.
-    previous: (RingKey, RequestId),
+struct Inbound {
+    previous: Hop,
     target: RingKey,
     hops_left: u8,
     /// Of its own messages the neighbour says what it was told last of this member's time.
@@ -129,15 +136,27 @@ struct Came {
     payload: Vec<u8>,
 }
 
+/// An answer as it comes back from the neighbour that was handed the message.
+#[derive(Debug)]
+struct Reached {
+    /// This member's number for the message.
+    id: RequestId,
+    /// The neighbour's number, for the confirmation.
+    label: RequestId,
+    /// The neighbour's time.
+    clock: u64,
+    payload: Vec<u8>,
+}
+
 /// All that is routed by, through and to one member.
 #[derive(Debug, Default)]
 pub(crate) struct Routing {
-    passages: Passages,
+    forwards: Forwards,
     outbox: Outbox,
     arrivals: Arrivals,
     delivered: Delivered,
     /// Members that have this member's certificate: it is not sent to them again.
-    familiar: BTreeMap<RingKey, Acquaintance>,
+    known_peers: BTreeMap<RingKey, KnownPeer>,
     clock: Clock,
     preferences: Preferences,
     /// As it was found last.
@@ -151,7 +170,7 @@ pub(crate) struct Routing {
 impl Routing {
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let times = [
-            self.passages.next_due(),
+            self.forwards.next_due(),
             self.outbox.next_due(),
             self.arrivals.next_due(),
         ];
@@ -160,43 +179,43 @@ impl Routing {
 
     /// This member's certificate has reached `member`, which has proven so.
     fn remember(&mut self, member: RingKey) {
-        if self.familiar.len() < MAX_FAMILIAR {
-            self.familiar.entry(member).or_default();
+        if self.known_peers.len() < MAX_KNOWN_PEERS {
+            self.known_peers.entry(member).or_default();
         }
     }
 
-    fn is_familiar(&self, member: &RingKey) -> bool {
-        self.familiar.contains_key(member)
+    fn is_known_peer(&self, member: &RingKey) -> bool {
+        self.known_peers.contains_key(member)
     }
 
     /// What `member` told last of its time.
-    fn told_by(&self, member: &RingKey) -> u64 {
-        self.familiar.get(member).map_or(0, |known| known.clock)
+    fn clock_of(&self, member: &RingKey) -> u64 {
+        self.known_peers.get(member).map_or(0, |known| known.clock)
     }
 
     /// A member has answered over the link with it.
-    fn heard_straight(&mut self, member: RingKey, clock: u64) {
-        if let Some(acquaintance) = self.familiar.get_mut(&member) {
-            acquaintance.clock = clock;
-            acquaintance.silent_until = None;
+    fn note_direct_answer(&mut self, member: RingKey, clock: u64) {
+        if let Some(known_peer) = self.known_peers.get_mut(&member) {
+            known_peer.clock = clock;
+            known_peer.silent_until = None;
         }
     }
 
     /// A member has left a message of this one unanswered: for a while others are asked first, and
     /// after a second time it is no acquaintance any more.
     fn was_silent(&mut self, now: Instant, member: &RingKey) {
-        let Some(acquaintance) = self.familiar.get_mut(member) else {
+        let Some(known_peer) = self.known_peers.get_mut(member) else {
             return;
         };
-        match acquaintance.silent_until {
+        match known_peer.silent_until {
             Some(until) if until <= now => self.forget(member),
-            _ => acquaintance.silent_until = Some(now + SILENT_TIME),
+            _ => known_peer.silent_until = Some(now + SILENT_TIME),
         }
     }
 
     /// `member` is in the ring no more.
     pub(crate) fn forget(&mut self, member: &RingKey) {
-        self.familiar.remove(member);
+        self.known_peers.remove(member);
     }
 }
 
@@ -218,15 +237,19 @@ impl Routing {
                 hops_left,
                 payload,
             } => {
-                let onward = Came {
-                    previous: (from, id),
+                let forward = Inbound {
+                    previous: Hop {
+                        neighbour: from,
+                        number: id,
+                    },
                     target,
                     hops_left,
                     told: None,
                     payload,
                 };
-                self.route_came(cx, known, onward);
+                self.handle_inbound(cx, known, forward);
             }
+            // Only the neighbour's own may be delivered at once.
             Message::Own {
                 id,
                 target,
@@ -234,38 +257,47 @@ impl Routing {
                 clock,
                 payload,
             } => {
-                let onward = Came {
-                    previous: (from, id),
+                let forward = Inbound {
+                    previous: Hop {
+                        neighbour: from,
+                        number: id,
+                    },
                     target,
                     hops_left,
                     told: Some(clock),
                     payload,
                 };
-                self.route_came(cx, known, onward);
+                self.handle_inbound(cx, known, forward);
             }
-            Message::TakenOn { ids } => self.taken_on(cx, from, &ids),
+            Message::TakenOn { ids } => self.handle_accepted(cx, from, &ids),
             Message::Reached {
                 id,
                 label,
                 clock,
                 payload,
             } => {
-                self.reached(cx, from, id, (label, clock), payload);
+                let reached = Reached {
+                    id,
+                    label,
+                    clock,
+                    payload,
+                };
+                self.handle_reached(cx, from, reached);
             }
-            Message::Confirm { id, payload } => self.confirm_came(cx, from, id, payload),
+            Message::Confirm { id, payload } => self.handle_confirm(cx, from, id, payload),
             Message::Delivered { id, clock } => self.delivered(cx, from, id, clock),
             _ => {}
         }
     }
 
     /// A message has come to this member, or on its way to another.
-    fn route_came(&mut self, cx: &mut Cx<'_>, known: Known<'_>, came: Came) {
-        if !cx.peers.may_route(cx.now, came.previous.0) {
+    fn handle_inbound(&mut self, cx: &mut Cx<'_>, known: Known<'_>, inbound: Inbound) {
+        if !cx.peers.may_route(cx.now, inbound.previous.neighbour) {
             cx.out.counters.rate_limited += 1;
-        } else if known.owns(&came.target) {
-            self.arrived(cx, &came);
+        } else if known.owns(&inbound.target) {
+            self.arrived(cx, &inbound);
         } else {
-            self.pass_on(cx, known, came);
+            self.forward_inbound(cx, known, inbound);
         }
     }
 

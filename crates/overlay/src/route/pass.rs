@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::hop::Conduct;
-use super::{Came, Routing, Watch};
+use super::{Hop, Inbound, Reached, Routing, Watch};
 use crate::context::Cx;
 use crate::event::RouteId;
 use crate::key::RingKey;
 use crate::known::Known;
 use crate::limits::{
-    HOP_TIME, HOP_TRIES, MAX_PASSAGE_REPEATS, MAX_PASSAGES, MAX_TAKEN_ON, MAX_WAITING,
-    MAX_WAITING_OF_PEER, PASSAGE_TIME, TAKEN_ON_DELAY,
+    ACCEPTED_DELAY, FORWARD_TIME, HOP_TIME, HOP_TRIES, MAX_ACCEPTED, MAX_FORWARD_REPEATS,
+    MAX_FORWARDS, MAX_WAITING, MAX_WAITING_OF_PEER,
 };
 use crate::message::{Message, RequestId};
 
@@ -26,7 +26,7 @@ enum Progress {
     /// The next one has not said anything.
     Sent,
     /// It has the message.
-    Taken,
+    Accepted,
     /// It did not say anything in time, and somebody else has the message now. Its answer still
     /// counts.
     Passed,
@@ -36,7 +36,7 @@ enum Progress {
 
 /// One message, from one neighbour to another.
 #[derive(Clone, Debug)]
-struct Passage {
+struct ForwardEntry {
     came_from: Source,
     next: RingKey,
     /// The next one's number, which the confirmation carries.
@@ -57,21 +57,21 @@ pub(super) enum Source {
     /// Of this member.
     Own(RouteId),
     /// A neighbour's, by its own number.
-    Hop(RingKey, RequestId),
+    Hop(Hop),
 }
 
 impl Source {
     fn neighbour(&self) -> Option<RingKey> {
         match self {
             Source::Own(_) => None,
-            Source::Hop(key, _) => Some(*key),
+            Source::Hop(hop) => Some(hop.neighbour),
         }
     }
 }
 
 /// A message that is to go on.
 #[derive(Clone, Debug)]
-pub(super) struct Onward {
+pub(super) struct Forward {
     pub(super) came_from: Source,
     pub(super) next: RingKey,
     pub(super) target: RingKey,
@@ -83,8 +83,8 @@ pub(super) struct Onward {
 
 /// All that are remembered. Numbers grow, so the oldest is the first.
 #[derive(Debug, Default)]
-pub(super) struct Passages {
-    open: BTreeMap<RequestId, Passage>,
+pub(super) struct Forwards {
+    open: BTreeMap<RequestId, ForwardEntry>,
     /// Those without an answer, by the neighbour they came from.
     waiting: BTreeMap<Option<RingKey>, usize>,
     without_answer: usize,
@@ -94,13 +94,13 @@ pub(super) struct Passages {
     silent: Watch,
 }
 
-impl Passages {
+impl Forwards {
     pub(super) fn next_due(&self) -> Option<Instant> {
         let fronts = [self.tell.front(), self.silent.front()];
         let fronts = fronts.into_iter().flatten().map(|(time, _)| *time);
         // Twice a second is often enough to forget.
         let oldest = self.open.first_key_value();
-        let oldest = oldest.map(|(_, passage)| passage.sent + PASSAGE_TIME + HOP_TIME);
+        let oldest = oldest.map(|(_, entry)| entry.sent + FORWARD_TIME + HOP_TIME);
         fronts.chain(oldest).min()
     }
 
@@ -110,7 +110,7 @@ impl Passages {
         if self.without_answer >= MAX_WAITING || of_peer >= MAX_WAITING_OF_PEER {
             return false;
         }
-        while self.open.len() >= MAX_PASSAGES {
+        while self.open.len() >= MAX_FORWARDS {
             match self.open.first_entry() {
                 Some(oldest) if oldest.get().is_done() => drop(oldest.remove()),
                 _ => return false,
@@ -119,11 +119,11 @@ impl Passages {
         true
     }
 
-    fn insert(&mut self, id: RequestId, passage: Passage) {
-        let neighbour = passage.came_from.neighbour();
+    fn insert(&mut self, id: RequestId, entry: ForwardEntry) {
+        let neighbour = entry.came_from.neighbour();
         *self.waiting.entry(neighbour).or_default() += 1;
         self.without_answer += 1;
-        self.open.insert(id, passage);
+        self.open.insert(id, entry);
     }
 
     /// An answer to it came, or is not waited for any more.
@@ -139,8 +139,8 @@ impl Passages {
 
     /// The member's own message that `next` was handed as `id`.
     pub(super) fn own(&self, next: RingKey, id: RequestId) -> Option<RouteId> {
-        let passage = self.open.get(&id).filter(|passage| passage.next == next);
-        match passage?.came_from {
+        let entry = self.open.get(&id).filter(|entry| entry.next == next);
+        match entry?.came_from {
             Source::Own(route) => Some(route),
             Source::Hop(..) => None,
         }
@@ -150,7 +150,7 @@ impl Passages {
     fn trim(&mut self) {
         for watch in [&mut self.tell, &mut self.silent] {
             while let Some((_, id)) = watch.front() {
-                if self.open.get(id).is_some_and(|passage| !passage.is_done()) {
+                if self.open.get(id).is_some_and(|entry| !entry.is_done()) {
                     break;
                 }
                 watch.pop_front();
@@ -159,7 +159,7 @@ impl Passages {
     }
 }
 
-impl Passage {
+impl ForwardEntry {
     fn is_done(&self) -> bool {
         matches!(self.progress, Progress::Answered | Progress::Passed)
     }
@@ -173,59 +173,58 @@ fn take_due(watch: &mut Watch, now: Instant) -> Vec<RequestId> {
 
 impl Routing {
     /// Hands a neighbour's message on.
-    pub(super) fn pass_on(&mut self, cx: &mut Cx<'_>, known: Known<'_>, came: Came) {
-        let (from, number) = came.previous;
-        let tried = vec![from];
-        let next = self.next_hop(cx, known, &came.target, &tried, 0);
-        let (Some(next), Some(hops_left)) = (next, came.hops_left.checked_sub(1)) else {
+    pub(super) fn forward_inbound(&mut self, cx: &mut Cx<'_>, known: Known<'_>, inbound: Inbound) {
+        let tried = vec![inbound.previous.neighbour];
+        let next = self.next_hop(cx, known, &inbound.target, &tried, 0);
+        let (Some(next), Some(hops_left)) = (next, inbound.hops_left.checked_sub(1)) else {
             cx.out.counters.routed_dropped += 1;
             return;
         };
-        let onward = Onward {
-            came_from: Source::Hop(from, number),
+        let forward = Forward {
+            came_from: Source::Hop(inbound.previous),
             next,
-            target: came.target,
+            target: inbound.target,
             hops_left,
-            payload: came.payload,
+            payload: inbound.payload,
             tried,
         };
-        if self.hand_on(cx, onward) {
+        if self.send_forward(cx, forward) {
             cx.out.counters.routed_on += 1;
         }
     }
 
     /// Sends a message to the next hop. False if there is no room to remember it.
-    pub(super) fn hand_on(&mut self, cx: &mut Cx<'_>, onward: Onward) -> bool {
-        let neighbour = onward.came_from.neighbour();
-        if !self.passages.has_room(neighbour) {
+    pub(super) fn send_forward(&mut self, cx: &mut Cx<'_>, forward: Forward) -> bool {
+        let neighbour = forward.came_from.neighbour();
+        if !self.forwards.has_room(neighbour) {
             cx.out.counters.routed_dropped += 1;
             return false;
         }
         let id = cx.requests.next_id();
-        let least = TAKEN_ON_DELAY.saturating_mul(3);
+        let least = ACCEPTED_DELAY.saturating_mul(3);
         let patience = self.hops.time(least, HOP_TIME);
-        let passages = &mut self.passages;
-        passages.silent.push_back((cx.now + patience, id));
+        let forwards = &mut self.forwards;
+        forwards.silent.push_back((cx.now + patience, id));
         if neighbour.is_some() {
-            passages.tell.push_back((cx.now + TAKEN_ON_DELAY, id));
+            forwards.tell.push_back((cx.now + ACCEPTED_DELAY, id));
         }
-        let mut tried = onward.tried;
-        tried.push(onward.next);
-        let passage = Passage {
-            came_from: onward.came_from,
-            next: onward.next,
+        let mut tried = forward.tried;
+        tried.push(forward.next);
+        let entry = ForwardEntry {
+            came_from: forward.came_from,
+            next: forward.next,
             label: None,
-            target: onward.target,
-            hops_left: onward.hops_left,
-            payload: onward.payload.clone(),
+            target: forward.target,
+            hops_left: forward.hops_left,
+            payload: forward.payload.clone(),
             tried,
             sent: cx.now,
             progress: Progress::Sent,
             repeats: 0,
         };
-        passages.insert(id, passage);
-        let (target, hops_left, payload) = (onward.target, onward.hops_left, onward.payload);
-        let message = match onward.came_from {
+        forwards.insert(id, entry);
+        let (target, hops_left, payload) = (forward.target, forward.hops_left, forward.payload);
+        let message = match forward.came_from {
             // Nobody says of what it carries for others that it is its own.
             Source::Hop(..) => Message::Route {
                 id,
@@ -237,121 +236,109 @@ impl Routing {
                 id,
                 target,
                 hops_left,
-                clock: self.told_by(&onward.next),
+                clock: self.clock_of(&forward.next),
                 payload,
             },
         };
-        cx.send(onward.next, message);
+        cx.send(forward.next, message);
         true
     }
 
     /// The next hop has these.
-    pub(super) fn taken_on(&mut self, cx: &mut Cx<'_>, from: RingKey, ids: &[RequestId]) {
+    pub(super) fn handle_accepted(&mut self, cx: &mut Cx<'_>, from: RingKey, ids: &[RequestId]) {
         for id in ids {
-            let passage = self.passages.open.get_mut(id);
-            let Some(passage) = passage.filter(|passage| passage.next == from) else {
+            let entry = self.forwards.open.get_mut(id);
+            let Some(entry) = entry.filter(|entry| entry.next == from) else {
                 cx.out.counters.unsolicited += 1;
                 continue;
             };
-            if passage.progress == Progress::Sent {
-                passage.progress = Progress::Taken;
-                let time = cx.now.saturating_duration_since(passage.sent);
+            if entry.progress == Progress::Sent {
+                entry.progress = Progress::Accepted;
+                let time = cx.now.saturating_duration_since(entry.sent);
                 self.hops.came(time);
             }
         }
     }
 
     /// An answer comes back.
-    pub(super) fn reached(
-        &mut self,
-        cx: &mut Cx<'_>,
-        from: RingKey,
-        id: RequestId,
-        (label, clock): (RequestId, u64),
-        payload: Vec<u8>,
-    ) {
-        let passages = &mut self.passages;
-        let passage = passages.open.get_mut(&id);
+    pub(super) fn handle_reached(&mut self, cx: &mut Cx<'_>, from: RingKey, reached: Reached) {
+        let entry = self.forwards.open.get_mut(&reached.id);
         let expected =
-            |passage: &&mut Passage| passage.next == from && passage.repeats < MAX_PASSAGE_REPEATS;
-        let Some(passage) = passage.filter(expected) else {
-            if self.asked_straight(cx, from, (id, label), &payload) {
-                self.heard_straight(from, clock);
+            |entry: &&mut ForwardEntry| entry.next == from && entry.repeats < MAX_FORWARD_REPEATS;
+        let Some(entry) = entry.filter(expected) else {
+            // The receiver itself may ask for the confirmation, by the sender's number.
+            if self.answer_directly(cx, from, &reached) {
+                self.note_direct_answer(from, reached.clock);
             }
             return;
         };
-        passage.repeats += 1;
-        passage.label = Some(label);
-        let came_from = passage.came_from;
-        self.answer_came(cx, from, id);
-        self.heard_straight(from, clock);
+        entry.repeats += 1;
+        entry.label = Some(reached.label);
+        let came_from = entry.came_from;
+        self.note_answer(cx, from, reached.id);
+        self.note_direct_answer(from, reached.clock);
         match came_from {
-            Source::Hop(previous, number) => {
+            Source::Hop(hop) => {
                 let message = Message::Reached {
-                    id: number,
-                    label: id,
+                    id: hop.number,
+                    label: reached.id,
                     clock: self.clock(cx),
-                    payload,
+                    payload: reached.payload,
                 };
-                cx.send(previous, message);
+                cx.send(hop.neighbour, message);
             }
-            Source::Own(route) => {
-                if let Some(confirm) = self.answered(cx, from, route, &payload) {
-                    let message = Message::Confirm {
-                        id: label,
-                        payload: confirm,
-                    };
-                    cx.send(from, message);
-                } else {
-                    if self.outbox.is_open(route) {
-                        // Somebody on that way makes answers up, and nobody can tell who.
-                        self.preferences.note(from, Conduct::NoAnswer);
-                    }
-                    cx.out.counters.unsolicited += 1;
-                }
-            }
+            Source::Own(route) => self.own_reached(cx, from, route, &reached),
         }
     }
 
+    /// An answer to this member's own message came by the way that it went.
+    fn own_reached(&mut self, cx: &mut Cx<'_>, from: RingKey, route: RouteId, reached: &Reached) {
+        if let Some(payload) = self.answered(cx, from, route, &reached.payload) {
+            let id = reached.label;
+            return cx.send(from, Message::Confirm { id, payload });
+        }
+        if self.outbox.is_open(route) {
+            // Somebody on that way makes answers up, and nobody can tell who.
+            self.preferences.note(from, Conduct::NoAnswer);
+        }
+        cx.out.counters.unsolicited += 1;
+    }
+
     /// The next hop, `from`, has brought an answer to what it was handed as `id`.
-    pub(super) fn answer_came(&mut self, cx: &mut Cx<'_>, from: RingKey, id: RequestId) {
-        let passages = &mut self.passages;
-        let Some(passage) = passages.open.get_mut(&id) else {
+    pub(super) fn note_answer(&mut self, cx: &mut Cx<'_>, from: RingKey, id: RequestId) {
+        let forwards = &mut self.forwards;
+        let Some(entry) = forwards.open.get_mut(&id) else {
             return;
         };
-        let (came_from, before) = (passage.came_from, passage.progress);
+        let (came_from, before) = (entry.came_from, entry.progress);
+        // Nothing came before, so this answer shows how long the hop takes.
         if before == Progress::Sent {
-            let time = cx.now.saturating_duration_since(passage.sent);
+            let time = cx.now.saturating_duration_since(entry.sent);
             self.hops.came(time);
         }
         if before != Progress::Answered {
-            passage.progress = Progress::Answered;
-            passage.payload = Vec::new();
-            passage.tried = Vec::new();
+            entry.progress = Progress::Answered;
+            entry.payload = Vec::new();
+            entry.tried = Vec::new();
             if before != Progress::Passed {
-                passages.done(came_from.neighbour());
+                forwards.done(came_from.neighbour());
             }
-            passages.trim();
+            forwards.trim();
             self.preferences.note(from, Conduct::Answered);
         }
     }
 
     /// The receiver of a message itself, by the sender's number for it: it has not been confirmed
     /// there. False if it is not.
-    fn asked_straight(
-        &mut self,
-        cx: &mut Cx<'_>,
-        from: RingKey,
-        (number, label): (u64, RequestId),
-        payload: &[u8],
-    ) -> bool {
-        let route = self.outbox.named(number);
-        let confirm = route.and_then(|route| self.answered(cx, from, route, payload));
+    fn answer_directly(&mut self, cx: &mut Cx<'_>, from: RingKey, reached: &Reached) -> bool {
+        let route = self.outbox.named(reached.id);
+        let confirm = route.and_then(|route| self.answered(cx, from, route, &reached.payload));
         let Some(payload) = confirm else {
             cx.out.counters.unsolicited += 1;
             return false;
         };
-        cx.send(from, Message::Confirm { id: label, payload });
+        let id = reached.label;
+        cx.send(from, Message::Confirm { id, payload });
         true
     }
 
@@ -363,43 +350,44 @@ impl Routing {
         id: RequestId,
         payload: Vec<u8>,
     ) {
-        let passage = self.passages.open.get_mut(&id);
-        let expected = |passage: &&mut Passage| {
-            passage.came_from.neighbour() == Some(from) && passage.repeats < MAX_PASSAGE_REPEATS
+        let entry = self.forwards.open.get_mut(&id);
+        let expected = |entry: &&mut ForwardEntry| {
+            entry.came_from.neighbour() == Some(from) && entry.repeats < MAX_FORWARD_REPEATS
         };
-        let Some(passage) = passage.filter(expected) else {
+        let Some(entry) = entry.filter(expected) else {
             cx.out.counters.unsolicited += 1;
             return;
         };
-        passage.repeats += 1;
-        if let Some(label) = passage.label {
-            let next = passage.next;
+        // Bounded, because each is passed on to the next.
+        entry.repeats += 1;
+        if let Some(label) = entry.label {
+            let next = entry.next;
             cx.send(next, Message::Confirm { id: label, payload });
         }
     }
 
-    pub(crate) fn passages_due(&mut self, cx: &mut Cx<'_>, known: Known<'_>) {
+    pub(crate) fn forwards_due(&mut self, cx: &mut Cx<'_>, known: Known<'_>) {
         self.delivered.forget(cx.now);
-        self.tell_taken_on(cx);
-        for id in take_due(&mut self.passages.silent, cx.now) {
+        self.notify_accepted(cx);
+        for id in take_due(&mut self.forwards.silent, cx.now) {
             self.next_is_silent(cx, known, id);
         }
-        self.forget_passages(cx);
-        self.passages.trim();
+        self.forget_forwards(cx);
+        self.forwards.trim();
     }
 
     /// Tells neighbours what of theirs is under way still.
-    fn tell_taken_on(&mut self, cx: &mut Cx<'_>) {
-        let passages = &mut self.passages;
+    fn notify_accepted(&mut self, cx: &mut Cx<'_>) {
+        let forwards = &mut self.forwards;
         let mut ids: BTreeMap<RingKey, Vec<RequestId>> = BTreeMap::new();
-        for id in take_due(&mut passages.tell, cx.now) {
-            let passage = passages.open.get(&id).filter(|passage| !passage.is_done());
-            if let Some(Source::Hop(previous, number)) = passage.map(|passage| passage.came_from) {
-                ids.entry(previous).or_default().push(number);
+        for id in take_due(&mut forwards.tell, cx.now) {
+            let entry = forwards.open.get(&id).filter(|entry| !entry.is_done());
+            if let Some(Source::Hop(hop)) = entry.map(|entry| entry.came_from) {
+                ids.entry(hop.neighbour).or_default().push(hop.number);
             }
         }
         for (previous, ids) in ids {
-            for ids in ids.chunks(MAX_TAKEN_ON) {
+            for ids in ids.chunks(MAX_ACCEPTED) {
                 let ids = ids.to_vec();
                 cx.send(previous, Message::TakenOn { ids });
             }
@@ -408,71 +396,71 @@ impl Routing {
 
     /// The next hop has not said anything: somebody else gets the message, too.
     fn next_is_silent(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: RequestId) {
-        let passages = &mut self.passages;
-        let Some(passage) = passages.open.get_mut(&id) else {
+        let forwards = &mut self.forwards;
+        let Some(entry) = forwards.open.get_mut(&id) else {
             return;
         };
-        if passage.progress != Progress::Sent {
+        if entry.progress != Progress::Sent {
             return;
         }
-        self.preferences.note(passage.next, Conduct::Silent);
+        self.preferences.note(entry.next, Conduct::Silent);
         self.hops.missed();
-        let (came_from, next) = (passage.came_from, passage.next);
+        let (came_from, next) = (entry.came_from, entry.next);
         if let Source::Own(route) = came_from {
             // Where everything is late it is not the others who are silent. What is carried says
             // nothing: others may have chosen it so.
-            if cx.doubt() < 2.0 {
+            if cx.health_multiplier() < 2.0 {
                 self.was_silent(cx.now, &next);
             }
             if !self.outbox.is_open(route) || self.is_too_old(cx, route) {
                 return;
             }
         }
-        let passages = &mut self.passages;
-        let Some(passage) = passages.open.get_mut(&id) else {
+        let forwards = &mut self.forwards;
+        let Some(entry) = forwards.open.get_mut(&id) else {
             return;
         };
-        if passage.tried.len() > HOP_TRIES {
+        if entry.tried.len() > HOP_TRIES {
             return;
         }
-        let (target, tried) = (passage.target, passage.tried.clone());
+        let (target, tried) = (entry.target, entry.tried.clone());
         let Some(next) = self.next_hop(cx, known, &target, &tried, 0) else {
             return;
         };
-        let passages = &mut self.passages;
-        let Some(passage) = passages.open.get_mut(&id) else {
+        let forwards = &mut self.forwards;
+        let Some(entry) = forwards.open.get_mut(&id) else {
             return;
         };
-        passage.progress = Progress::Passed;
-        let onward = Onward {
-            came_from: passage.came_from,
+        entry.progress = Progress::Passed;
+        let forward = Forward {
+            came_from: entry.came_from,
             next,
             target,
-            hops_left: passage.hops_left,
-            payload: std::mem::take(&mut passage.payload),
+            hops_left: entry.hops_left,
+            payload: std::mem::take(&mut entry.payload),
             tried,
         };
-        passages.done(onward.came_from.neighbour());
-        self.hand_on(cx, onward);
+        forwards.done(forward.came_from.neighbour());
+        self.send_forward(cx, forward);
     }
 
     /// Forgets what is too old. Whoever took such a message on and brought no answer has lost it,
     /// or somebody behind it has.
-    fn forget_passages(&mut self, cx: &mut Cx<'_>) {
-        while let Some(oldest) = self.passages.open.first_entry() {
-            if cx.now < oldest.get().sent + PASSAGE_TIME {
+    fn forget_forwards(&mut self, cx: &mut Cx<'_>) {
+        while let Some(oldest) = self.forwards.open.first_entry() {
+            if cx.now < oldest.get().sent + FORWARD_TIME {
                 break;
             }
-            let passage = oldest.remove();
-            if passage.progress == Progress::Taken {
-                let next = passage.next;
+            let entry = oldest.remove();
+            if entry.progress == Progress::Accepted {
+                let next = entry.next;
                 self.preferences.note(next, Conduct::NoAnswer);
-                if passage.came_from.neighbour().is_none() {
+                if entry.came_from.neighbour().is_none() {
                     self.was_silent(cx.now, &next);
                 }
             }
-            if !passage.is_done() {
-                self.passages.done(passage.came_from.neighbour());
+            if !entry.is_done() {
+                self.forwards.done(entry.came_from.neighbour());
             }
         }
     }

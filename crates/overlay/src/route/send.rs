@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use rand::Rng;
 
-use super::pass::{Onward, Source};
+use super::pass::{Forward, Source};
 use super::payload::{Answer, Offer, Proof, Secret, digest};
 use super::{Destination, RouteError, RouteFailure, Routing};
 use crate::context::Cx;
@@ -40,7 +40,7 @@ struct Sending {
     verified: bool,
     /// The owner of its point as a lookup has found it.
     owner: Option<RingKey>,
-    /// Whether it went straight to its receiver.
+    /// Whether it went directly to its receiver.
     last: bool,
 }
 
@@ -147,16 +147,17 @@ impl Routing {
         let number = cx.rng.next_u64();
         let credentials = cx.trust.credentials_mut().ok_or(RouteError::NotMember)?;
         let begun = credentials.unix_time(cx.now);
-        let (carried, familiar) = match to {
+        let (carried, known_peers) = match to {
             Destination::Point(_) => (body.to_vec(), false),
             Destination::Member(member) => {
                 let secret = Secret::Body(body.to_vec()).encode();
                 let sealed = credentials.seal(&member, &secret);
-                let familiar = self.is_familiar(&member);
-                (sealed.ok_or(RouteError::NoCertificate)?, familiar)
+                let known_peers = self.is_known_peer(&member);
+                (sealed.ok_or(RouteError::NoCertificate)?, known_peers)
             }
         };
-        let certificate = (!familiar).then(|| credentials.certificate(&cx.me));
+        // Who has it already need not get it again: the message stays short.
+        let certificate = (!known_peers).then(|| credentials.certificate(&cx.me));
         let digest = digest(&to.key(), &carried);
         let offer = Offer {
             origin: cx.me,
@@ -212,7 +213,7 @@ impl Routing {
         });
     }
 
-    /// The next try: by another way, or straight to the receiver.
+    /// The next try: by another way, or directly to the receiver.
     fn route_step(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: RouteId) {
         if self.is_too_old(cx, id) {
             return self.route_failed(cx, id, RouteFailure::NoAnswer);
@@ -230,7 +231,7 @@ impl Routing {
             more.then(|| self.next_hop(cx, known, &target, &avoid, attempt))?
         });
         let Some(next) = next else {
-            return self.route_straight(cx, id);
+            return self.send_directly(cx, id);
         };
         let groups = known.fingers.entries().iter();
         let group = groups.map(|finger| &finger.group);
@@ -239,6 +240,7 @@ impl Routing {
         let Some(sending) = self.outbox.sending.get_mut(&id) else {
             return;
         };
+        // The next try leaves out the whole group: its members may collude.
         sending.avoid.extend(used);
         self.route_by(cx, id, next, MAX_ROUTE_HOPS);
     }
@@ -247,7 +249,7 @@ impl Routing {
         let Some(sending) = self.outbox.sending.get(&id) else {
             return;
         };
-        let onward = Onward {
+        let forward = Forward {
             came_from: Source::Own(id),
             next,
             target: sending.to.key(),
@@ -256,7 +258,7 @@ impl Routing {
             tried: Vec::new(),
         };
         // Where there is no room the next try comes in time.
-        self.hand_on(cx, onward);
+        self.send_forward(cx, forward);
         let patience = self.answers.time(MIN_ROUTE_TIME, ROUTE_TIME);
         self.outbox.set_due(id, Some(cx.now + patience));
     }
@@ -276,7 +278,7 @@ impl Routing {
     }
 
     /// All ways have failed.
-    fn route_straight(&mut self, cx: &mut Cx<'_>, id: RouteId) {
+    fn send_directly(&mut self, cx: &mut Cx<'_>, id: RouteId) {
         let Some(sending) = self.outbox.sending.get_mut(&id) else {
             return;
         };
@@ -401,7 +403,7 @@ impl Routing {
         if outbox.sending.get(&id).is_some_and(fits) && outbox.may_reach(id, &author) {
             let proof = proof.clone();
             let sending = outbox.sending.get(&id);
-            // What comes straight is sooner there, and says nothing of ways through others.
+            // What comes directly is sooner there, and says nothing of ways through others.
             match sending.filter(|sending| sending.tries == 1 && from != author) {
                 Some(sending) => {
                     let time = cx.now.saturating_duration_since(sending.sent);

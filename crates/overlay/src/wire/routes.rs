@@ -4,7 +4,7 @@ use minicbor::{Decoder, Encoder};
 
 use super::records::read_bounded;
 use super::{DecodeError, Encoded, kind, read_key, read_length};
-use crate::limits::{MAX_PAYLOAD, MAX_TAKEN_ON};
+use crate::limits::{MAX_ACCEPTED, MAX_PAYLOAD};
 use crate::message::{Message, RequestId};
 
 impl Message {
@@ -35,7 +35,7 @@ impl Message {
             }
             Message::TakenOn { ids } => {
                 e.array(2)?.u8(kind::TAKEN_ON)?;
-                let count = ids.len().min(MAX_TAKEN_ON);
+                let count = ids.len().min(MAX_ACCEPTED);
                 e.array(u64::try_from(count).unwrap_or(0))?;
                 for id in ids.iter().take(count) {
                     e.u64(*id)?;
@@ -100,6 +100,6 @@ pub(super) fn read_of_routes(d: &mut Decoder<'_>, kind: u8) -> Result<Message, D
 }
 
 fn read_ids(d: &mut Decoder<'_>) -> Result<Vec<RequestId>, DecodeError> {
-    let count = read_length(d, 1, MAX_TAKEN_ON)?;
+    let count = read_length(d, 1, MAX_ACCEPTED)?;
     (0..count).map(|_| Ok(d.u64()?)).collect()
 }

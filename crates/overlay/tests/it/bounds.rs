@@ -70,7 +70,7 @@ fn answers_to_nothing_from_others_or_of_the_wrong_kind_change_nothing_and_are_co
 }
 
 #[test]
-fn a_claim_to_own_what_lies_elsewhere_is_not_believed() {
+fn a_claim_to_a_distant_point_is_refused() {
     let now = start();
     let mut chord = member(now, &[150, 200, 250]);
     sent(&mut chord);

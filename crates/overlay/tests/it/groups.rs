@@ -106,7 +106,7 @@ fn the_group_fills_with_those_who_answer_and_is_stated() {
 }
 
 #[test]
-fn whoever_does_not_answer_is_not_in_the_group() {
+fn a_silent_member_is_not_in_the_group() {
     let now = start();
     let mut chord = secure(now, Notary::new(key(100)));
     let views: Vec<View> = around_100()
@@ -250,7 +250,7 @@ fn no_contradictions() -> [(SignedHeader, SignedHeader); 4] {
 }
 
 #[test]
-fn evidence_convinces_whoever_checks_it() {
+fn evidence_convinces_each_member_that_checks_it() {
     let now = start();
     let (first, second) = two_stories();
     let mut chord = secure(now, Notary::new(key(100)));
@@ -274,7 +274,7 @@ fn evidence_convinces_whoever_checks_it() {
 }
 
 #[test]
-fn nobody_convicts_itself() {
+fn no_member_convicts_itself() {
     let now = start();
     let mut chord = secure(now, Notary::new(key(100)));
     let (first, second) = (view(100, 3, &[100]).signed, view(100, 3, &[90, 100]).signed);
@@ -294,7 +294,7 @@ fn accusation_of_me(accuser: u8) -> Box<Accusation> {
 }
 
 #[test]
-fn who_accuses_falsely_is_convicted_by_it_and_everybody_is_told() {
+fn a_false_accuser_is_convicted_and_all_are_notified() {
     let now = start();
     let of_others = no_contradictions().map(|(first, second)| accusation(90, first, second));
     for (n, accusation) in of_others
@@ -330,7 +330,7 @@ fn who_accuses_falsely_is_convicted_by_it_and_everybody_is_told() {
 }
 
 #[test]
-fn an_accusation_in_anothers_name_convicts_nobody() {
+fn an_accusation_in_another_name_convicts_no_member() {
     let now = start();
     for (first, second) in no_contradictions() {
         let mut chord = secure(now, Notary::new(key(100)));
@@ -480,7 +480,7 @@ fn so_many_accusers_are_asked_for_certificates_and_no_more() {
 }
 
 #[test]
-fn past_the_bound_of_the_convicted_a_liar_is_a_member_as_any_other() {
+fn past_the_bound_no_more_members_are_convicted() {
     let now = start();
     let liars: Vec<RingKey> = (0..=MAX_CONVICTED).map(liar).collect();
     let mut notary = Notary::new(key(100));
@@ -561,7 +561,7 @@ fn statements_contradict_each_other_by_number_or_by_chain() {
 }
 
 #[test]
-fn whoever_names_a_stranger_has_to_prove_it() {
+fn a_named_stranger_has_to_be_proven() {
     let now = start();
     let mut notary = Notary::new(key(100));
     let stranger = key(115);
@@ -707,7 +707,7 @@ fn stated(chord: &mut Chord, now: Instant) -> View {
 }
 
 #[test]
-fn two_copies_of_one_home_are_convicted_by_nobody() {
+fn two_copies_of_one_home_are_not_convicted() {
     let now = start();
     let later = now + Duration::from_secs(1);
     let copies = [1, 2].map(|seed| {
@@ -773,7 +773,7 @@ fn a_step_of_the_date_begins_a_new_start() {
 }
 
 #[test]
-fn a_member_hears_once_of_its_own_conviction() {
+fn own_conviction_is_reported_once() {
     let now = start();
     let mut chord = secure(now, Notary::new(key(100)));
     let story = |group: &[u8]| view(100, 3, group).signed;

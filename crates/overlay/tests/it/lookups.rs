@@ -11,7 +11,7 @@ use crate::{Notary, around, events, in_a_full_ring, key, sent, start};
 const ME: u8 = 100;
 /// Whose point is looked up: no group that is known at first reaches over it.
 const OWNER: u8 = 205;
-/// Liars name traitors only, which stand so far from each other, and none near the point.
+/// Liars name malicious members only, which stand so far from each other, and none near the point.
 const BETWEEN: u8 = 32;
 const FIRST: u8 = 28;
 const SEEDS: u8 = 20;
@@ -31,7 +31,7 @@ struct Looked {
 }
 
 /// Looks the owner up. Of those who are asked about a point on the way the first `liars` name
-/// traitors only.
+/// malicious members only.
 fn look_up(seed: u8, liars: usize) -> Looked {
     look_up_and_tell(seed, liars, 0.0)
 }
@@ -61,9 +61,10 @@ fn look_up_and_tell(seed: u8, liars: usize, witness_share: f64) -> Looked {
                     looked.asked.push((transmit.to, point));
                     let before = before.entry(point).or_default();
                     *before += 1;
-                    let members = match *before <= liars {
-                        true => traitors(),
-                        false => around(&point),
+                    let members = if *before <= liars {
+                        malicious()
+                    } else {
+                        around(&point)
                     };
                     Message::Near { id, members }
                 }
@@ -99,12 +100,13 @@ fn look_up_and_tell(seed: u8, liars: usize, witness_share: f64) -> Looked {
     looked
 }
 
-/// A traitor's group is one of traitors, too.
+/// The group of a malicious member is of malicious ones, too.
 fn view(by: u8) -> View {
     let author = key(by);
-    let mut group = match by % BETWEEN == FIRST {
-        true => traitors(),
-        false => around(&author),
+    let mut group = if by % BETWEEN == FIRST {
+        malicious()
+    } else {
+        around(&author)
     };
     group.sort_unstable();
     View::sign(
@@ -117,7 +119,7 @@ fn view(by: u8) -> View {
     )
 }
 
-fn traitors() -> Vec<RingKey> {
+fn malicious() -> Vec<RingKey> {
     let all = (0..=255).filter(|n| n % BETWEEN == FIRST);
     all.map(key).collect()
 }
@@ -141,7 +143,7 @@ fn of_three_who_are_asked_two_may_lie() {
 }
 
 #[test]
-fn what_is_said_to_a_lookup_is_told_to_those_beside_who_said_it() {
+fn views_met_by_lookups_reach_their_authors_neighbours() {
     let (mut all, mut some) = (0, 0);
     for seed in 1..=SEEDS {
         assert_eq!(look_up_and_tell(seed, 0, 0.0).told, []);

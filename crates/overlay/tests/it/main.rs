@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
 mod bounds;
+mod direct;
 mod groups;
 mod hostile;
 mod keys;
@@ -12,7 +13,6 @@ mod maintenance;
 mod messages;
 mod records;
 mod routes;
-mod straight;
 mod ways;
 
 use std::sync::{Arc, Mutex};

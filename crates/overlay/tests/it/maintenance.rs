@@ -88,7 +88,7 @@ fn a_silent_head_is_dropped_after_three_tries_and_the_next_one_notified() {
 }
 
 #[test]
-fn a_head_that_says_it_is_no_member_is_dropped_at_once() {
+fn a_head_that_is_no_member_is_dropped() {
     let now = start();
     let mut chord = member(now, &[150, 200, 250]);
     chord.handle_timeout(now);
@@ -145,7 +145,7 @@ fn a_predecessor_that_leaves_is_not_waited_for() {
 }
 
 #[test]
-fn whoever_notifies_without_end_does_not_keep_a_member_pending() {
+fn endless_notifications_leave_no_member_pending() {
     let now = start();
     let mut chord = member(now, &[150, 200, 250]);
     chord.handle_message(now, key(20), Message::Notify);

@@ -70,7 +70,7 @@ fn a_genuine_record_is_kept_and_given_out() {
 }
 
 #[test]
-fn what_nobody_signed_or_what_has_no_end_is_not_kept() {
+fn unsigned_or_endless_records_are_not_kept() {
     let now = start();
     let mut chord = secure(now);
     let good = record(5, "value", 3, 2_000);
@@ -111,7 +111,7 @@ fn what_nobody_signed_or_what_has_no_end_is_not_kept() {
 }
 
 #[test]
-fn nobody_outside_the_ring_puts_or_keeps() {
+fn outside_the_ring_nothing_is_put_or_kept() {
     let now = start();
     let chord = Chord::new(key(100), Config::default(), [1; 32]).expect("the settings are valid");
     let mut chord = chord.with_credentials(Box::new(Notary::new(key(100))), 7);

@@ -1,4 +1,5 @@
-//! Messages through a ring of three: from key 100 over key 110, which may be a traitor, to key 200.
+//! Messages through a ring of three: from key 100 over key 110, which may be a malicious router,
+//! to key 200.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -202,7 +203,7 @@ fn what_was_recorded_on_the_way_is_not_delivered_again() {
 }
 
 #[test]
-fn whatever_a_traitor_on_the_way_does_the_message_arrives_unharmed() {
+fn a_malicious_hop_does_not_harm_the_message() {
     // Drops, alters, or answers itself.
     let drops = |_: RingKey, to: RingKey, message: Message| match message {
         Message::Own { .. } if to == key(110) => Vec::new(),
@@ -258,7 +259,7 @@ fn whatever_a_traitor_on_the_way_does_the_message_arrives_unharmed() {
 /// Who carries a message may bring another one under its number first, so that the true one would
 /// wait behind it.
 #[test]
-fn nobody_hides_a_message_behind_another_of_its_number() {
+fn a_reused_number_hides_no_message() {
     let mut ring = Ring::new(Notary::new);
     ring.route(Destination::Point(key(150)), b"hello");
     ring.run(LATER, &mut |_, to, message| {

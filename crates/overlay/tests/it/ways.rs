@@ -147,9 +147,12 @@ impl Sender {
     /// The receiver is known, but gets nothing straight for a while: it has left a message
     /// unanswered.
     fn meet_in_vain(&mut self) {
-        let but_receiver = |hop: &RingKey| match *hop == key(RECEIVER) {
-            true => Conduct::Silent,
-            false => Conduct::Carry,
+        let but_receiver = |hop: &RingKey| {
+            if *hop == key(RECEIVER) {
+                Conduct::Silent
+            } else {
+                Conduct::Carry
+            }
         };
         for _ in 0..2 {
             self.route();
@@ -201,7 +204,7 @@ fn each_further_way_leaves_out_the_whole_groups_of_those_before() {
 
 /// The receiver is in the group of the finger behind it, and gets the message first.
 #[test]
-fn after_a_straight_way_the_next_leaves_out_the_receivers_group_too() {
+fn after_a_direct_try_the_receivers_group_is_avoided() {
     for (seed, receiver) in (1..=20).zip((0..4).cycle()) {
         let mut sender = Sender::new(seed);
         let to = Destination::Member(key(receiver));
@@ -223,7 +226,7 @@ fn after_a_straight_way_the_next_leaves_out_the_receivers_group_too() {
 /// Points in the reach of the finger behind them go straight to who owns them only if its group is
 /// as dense as the ring.
 #[test]
-fn a_group_with_gaps_says_nothing_of_who_owns_a_point() {
+fn a_group_with_gaps_names_no_owner() {
     let mut target = [0x80; 32];
     target[0] = 0;
     let point = RingKey::from_bytes(target);
@@ -244,7 +247,7 @@ fn a_group_with_gaps_says_nothing_of_who_owns_a_point() {
 }
 
 #[test]
-fn whoever_is_known_gets_its_messages_from_the_first_hand() {
+fn known_peers_get_messages_directly() {
     let mut sender = Sender::new(3);
     let known: BTreeSet<RingKey> = sender.groups.iter().flatten().copied().collect();
     assert!(known.len() > 30, "{known:?}");
@@ -276,7 +279,7 @@ fn first_hop(sender: &mut Sender, to: Destination, conduct: Conduct) -> RingKey 
 }
 
 #[test]
-fn whoever_has_met_those_around_a_point_knows_its_owner() {
+fn known_peers_around_a_point_give_its_owner() {
     let owner = key(RECEIVER);
     let point = Destination::Point(before(RECEIVER));
     for (met, straight) in [
@@ -304,7 +307,7 @@ fn whoever_has_met_those_around_a_point_knows_its_owner() {
 }
 
 #[test]
-fn whoever_was_met_gets_messages_straight_until_it_leaves_one_unanswered() {
+fn known_peers_get_direct_messages_until_silent() {
     let receiver = key(RECEIVER);
     let to = Destination::Member(receiver);
     let mut sender = Sender::new(5);
@@ -357,25 +360,25 @@ fn after_hops_that_said_nothing_the_next_ones_have_longer() {
 }
 
 #[test]
-fn whoever_takes_messages_on_and_brings_no_answers_gets_fewer() {
+fn hops_without_answers_get_fewer_messages() {
     for bad in [Conduct::Swallow, Conduct::Silent] {
         let mut sender = Sender::new(7);
         sender.meet_in_vain();
         let before = sender.shares(|_| Conduct::Carry);
         assert!(before.len() == 9, "it has a choice of nine: {before:?}");
-        let traitor = *before.keys().next().unwrap();
-        let conduct = |hop: &RingKey| if *hop == traitor { bad } else { Conduct::Carry };
+        let bad_hop = *before.keys().next().unwrap();
+        let conduct = |hop: &RingKey| if *hop == bad_hop { bad } else { Conduct::Carry };
         sender.shares(conduct);
         // Some seconds later it is known what was taken on and lost.
         sender.pass(LOST, conduct);
         let after = sender.shares(conduct);
-        let of_traitor = after.get(&traitor).copied().unwrap_or(0);
-        let of_others = (after.values().sum::<usize>() - of_traitor) / 8;
+        let of_bad = after.get(&bad_hop).copied().unwrap_or(0);
+        let of_others = (after.values().sum::<usize>() - of_bad) / 8;
         assert!(
-            of_traitor * 4 <= of_others && before[&traitor] * 2 >= of_others,
-            "{bad:?}: {of_traitor} beside {of_others} of each other, at first {before:?}"
+            of_bad * 4 <= of_others && before[&bad_hop] * 2 >= of_others,
+            "{bad:?}: {of_bad} beside {of_others} of each other, at first {before:?}"
         );
-        let honest = before.keys().filter(|key| **key != traitor);
+        let honest = before.keys().filter(|key| **key != bad_hop);
 
         assert!(honest.clone().all(|key| after.contains_key(key)));
         // Once it brings answers it is chosen as often as any other again.
@@ -386,10 +389,10 @@ fn whoever_takes_messages_on_and_brings_no_answers_gets_fewer() {
 
         let of_others = honest.map(|key| forgiven.get(key).copied().unwrap_or(0));
         let of_others = of_others.sum::<usize>() / 8;
-        let of_traitor = forgiven.get(&traitor).copied().unwrap_or(0);
+        let of_bad = forgiven.get(&bad_hop).copied().unwrap_or(0);
         assert!(
-            of_traitor * 3 >= of_others,
-            "{bad:?}: {of_traitor} beside {of_others} of each other"
+            of_bad * 3 >= of_others,
+            "{bad:?}: {of_bad} beside {of_others} of each other"
         );
         sender.pass(LOST, |_| Conduct::Carry);
         assert_eq!(sender.arrived, (4 + FORGIVING) * MESSAGES);

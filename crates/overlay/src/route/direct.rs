@@ -1,4 +1,4 @@
-//! Messages that come straight from their sender.
+//! Messages that come directly from their sender.
 //!
 //! Whoever gets a message over a link with its sender, who says that it is its own
 //! ([`Message::Own`]), needs no word of others: the link says whose it is, and takes no packet
@@ -22,12 +22,12 @@ use rand::Rng;
 
 use super::hop::Conduct;
 use super::payload::Offer;
-use super::{Came, Routing};
+use super::{Hop, Inbound, Routing};
 use crate::context::Cx;
 use crate::credentials::Standing;
 use crate::event::{Event, RouteId};
 use crate::key::RingKey;
-use crate::limits::{MAX_DELIVERED, MAX_DELIVERED_OF_MEMBER, REMEMBERED, STRAIGHT_TIME};
+use crate::limits::{DIRECT_TIME, MAX_DELIVERED, MAX_DELIVERED_OF_MEMBER, REMEMBERED};
 use crate::message::{Message, RequestId};
 
 /// A message, by its sender and the sender's number for it.
@@ -36,7 +36,7 @@ pub(super) type Name = (RingKey, u64);
 /// What was delivered lately.
 #[derive(Debug, Default)]
 pub(super) struct Delivered {
-    /// Of what came straight with the sender's number for that, by which it can still be told.
+    /// Of what came directly with the sender's number for that, by which it can still be told.
     names: HashMap<Name, Option<RequestId>>,
     /// The same, the oldest first, with the time until which they are remembered.
     order: VecDeque<(Instant, Name)>,
@@ -133,7 +133,7 @@ impl Routing {
 
     /// Whether `from`, whose own message this is as it says, has sent it just now, and it is
     /// certain that it has not been delivered.
-    pub(super) fn is_straight(
+    pub(super) fn is_direct(
         &mut self,
         cx: &mut Cx<'_>,
         from: &RingKey,
@@ -142,16 +142,16 @@ impl Routing {
     ) -> bool {
         let age = self.clock(cx).checked_sub(told);
         *from == offer.origin
-            && age.is_some_and(|age| age <= STRAIGHT_TIME.as_secs())
+            && age.is_some_and(|age| age <= DIRECT_TIME.as_secs())
             && self.delivered.is_sure(cx.now, from)
     }
 
-    /// Delivers a message that has come straight from its sender. A copy that came through others
+    /// Delivers a message that has come directly from its sender. A copy that came through others
     /// waits no more.
-    pub(super) fn deliver_straight(
+    pub(super) fn deliver_directly(
         &mut self,
         cx: &mut Cx<'_>,
-        (from, id): (RingKey, RequestId),
+        hop: Hop,
         target: RingKey,
         offer: Offer,
     ) {
@@ -161,16 +161,20 @@ impl Routing {
             return;
         };
         self.arrivals.withdraw(&name);
-        self.delivered.remember(cx.now, name, Some(id));
+        self.delivered.remember(cx.now, name, Some(hop.number));
+        let (from, id) = (hop.neighbour, hop.number);
         cx.emit(Event::Routed { from, target, body });
         let clock = self.clock(cx);
         cx.send(from, Message::Delivered { id, clock });
     }
 
-    /// A further copy of what was delivered: its sender may not know yet, and is told straight.
-    pub(super) fn deliver_no_more(&mut self, cx: &mut Cx<'_>, came: &Came, name: &Name) {
+    /// A further copy of what was delivered: its sender may not know yet, and is told directly.
+    pub(super) fn confirm_delivery(&mut self, cx: &mut Cx<'_>, inbound: &Inbound, name: &Name) {
         let clock = self.clock(cx);
-        let (from, id) = came.previous;
+        let Hop {
+            neighbour: from,
+            number: id,
+        } = inbound.previous;
         if from == name.0 {
             cx.send(from, Message::Delivered { id, clock });
         } else if let Some(Some(id)) = self.delivered.names.get(name).copied() {
@@ -178,9 +182,9 @@ impl Routing {
         }
     }
 
-    /// The next hop was the receiver itself, and has delivered what came straight from here.
+    /// The next hop was the receiver itself, and has delivered what came directly from here.
     pub(super) fn delivered(&mut self, cx: &mut Cx<'_>, from: RingKey, id: RequestId, clock: u64) {
-        let Some(route) = self.passages.own(from, id) else {
+        let Some(route) = self.forwards.own(from, id) else {
             cx.out.counters.unsolicited += 1;
             return;
         };
@@ -190,10 +194,10 @@ impl Routing {
             self.preferences.note(from, Conduct::NoAnswer);
             return;
         }
-        self.answer_came(cx, from, id);
+        self.note_answer(cx, from, id);
         self.answers.restored();
         self.route_ended(cx, route, from);
-        self.heard_straight(from, clock);
+        self.note_direct_answer(from, clock);
     }
 
     /// Whether `member` may be who has the message `id`.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use ringway_overlay::limits::{ROUTE_LIFETIME, STRAIGHT_TIME};
+use ringway_overlay::limits::{DIRECT_TIME, ROUTE_LIFETIME};
 use ringway_overlay::{Message, RingKey};
 
 use crate::routes::{LATER, Ring, SOON, all_arrive, to_member};
@@ -44,7 +44,7 @@ fn exchange(ring: &mut Ring, body: &[u8]) -> Vec<(RingKey, Message)> {
 }
 
 #[test]
-fn what_comes_straight_crosses_twice() {
+fn a_direct_message_crosses_twice() {
     let mut ring = acquainted();
     let said = exchange(&mut ring, b"third");
     let [
@@ -60,7 +60,7 @@ fn what_comes_straight_crosses_twice() {
 }
 
 #[test]
-fn whoever_is_not_told_sends_again_and_it_is_delivered_once() {
+fn a_lost_confirmation_leads_to_one_delivery() {
     for lost in 1..=2 {
         let mut ring = acquainted();
         ring.route(to_member(), b"third");
@@ -79,7 +79,7 @@ fn whoever_is_not_told_sends_again_and_it_is_delivered_once() {
 }
 
 #[test]
-fn a_copy_is_not_delivered_again_whoever_brings_it() {
+fn a_copy_is_delivered_once() {
     for by in [100, 110] {
         let mut ring = acquainted();
         let said = exchange(&mut ring, b"third");
@@ -91,9 +91,9 @@ fn a_copy_is_not_delivered_again_whoever_brings_it() {
     }
 }
 
-/// A traitor may have anybody carry what looks like that one's own message.
+/// A malicious router may have anybody carry what looks like that one's own message.
 #[test]
-fn what_somebody_carries_is_not_taken_for_its_own() {
+fn a_carried_message_is_not_its_carriers_own() {
     let mut ring = acquainted();
     let said = exchange(&mut ring, b"third");
     let Message::Own {
@@ -154,7 +154,7 @@ fn held_back(ring: &mut Ring) -> (Message, Message) {
 
 /// Others have carried it, and their answer is late.
 #[test]
-fn what_has_come_through_others_waits_no_more_once_it_comes_straight() {
+fn a_direct_copy_replaces_a_routed_one() {
     let mut ring = acquainted();
     ring.route(to_member(), b"third");
     let (mut own, mut answer) = (None, None);
@@ -183,7 +183,7 @@ fn what_has_come_through_others_waits_no_more_once_it_comes_straight() {
 }
 
 #[test]
-fn what_was_confirmed_is_not_delivered_again_if_it_comes_straight() {
+fn a_confirmed_message_is_not_delivered_directly_again() {
     let mut ring = acquainted();
     let (own, carried) = held_back(&mut ring);
     let now = ring.now;
@@ -202,10 +202,7 @@ fn what_was_confirmed_is_not_delivered_again_if_it_comes_straight() {
 
 #[test]
 fn what_was_held_back_is_confirmed_first() {
-    for (held, crossings) in [
-        (STRAIGHT_TIME - SOON * 4, 2),
-        (STRAIGHT_TIME + SOON * 21, 3),
-    ] {
+    for (held, crossings) in [(DIRECT_TIME - SOON * 4, 2), (DIRECT_TIME + SOON * 21, 3)] {
         let mut ring = acquainted();
         ring.run(held, &mut all_arrive);
         assert_eq!(exchange(&mut ring, b"third").len(), crossings, "{held:?}");
@@ -215,7 +212,7 @@ fn what_was_held_back_is_confirmed_first() {
 
 /// Its receiver may have forgotten meanwhile that it has the message.
 #[test]
-fn whoever_has_slept_confirms_nothing_more() {
+fn after_sleep_nothing_old_is_confirmed() {
     for (slept, arrives) in [
         (ROUTE_LIFETIME.as_secs(), true),
         (ROUTE_LIFETIME.as_secs() + 1, false),
@@ -242,7 +239,7 @@ fn whoever_has_slept_confirms_nothing_more() {
 }
 
 #[test]
-fn nobody_else_says_that_it_was_delivered() {
+fn only_the_receiver_confirms_a_delivery() {
     let mut ring = Ring::new(Notary::new);
     ring.route(to_member(), b"first");
     let mut handed = None;
