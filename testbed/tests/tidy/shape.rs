@@ -17,17 +17,17 @@ use super::{report, root, walk};
 const METHODS: usize = 60;
 
 /// Types that are larger, and how large they may be.
-const LARGER: &[(&str, &str, usize)] = &[("overlay", "Chord", 277)];
+const LARGER: &[(&str, &str, usize)] = &[];
 
 /// Parameters that take unrelated values as one tuple. The aim is 0.
-const TUPLES: usize = 5;
+const TUPLES: usize = 1;
 
 /// `match` on a bool. The aim is 5.
-const BOOLS: usize = 18;
+const BOOLS: usize = 5;
 
 /// Of a hundred functions of [`LONG`] lines and more, how many have a comment inside. The aim is
 /// 60.
-const COMMENTED: usize = 63;
+const COMMENTED: usize = 70;
 
 /// Lines from which on a function has something to explain.
 const LONG: usize = 20;

@@ -1,10 +1,9 @@
 //! Ringway's own links: packets over UDP and in frames over TCP, its WebSockets, and what its open
 //! builds show.
 //!
-//! Source: the crates `ringway-node` (`link::wire`) and `ringway-transport` (`link_packet`, `stream`,
-//! `quic`).
-//! The handshake is Noise: who the members are is encrypted, except in builds that encrypt nothing
-//! (types 17 and 18).
+//! Source: the crates `ringway-node` (`link::wire`) and `ringway-transport` (`link_packet`,
+//! `stream`, `quic`). The handshake is Noise: who the members are is encrypted, except in builds
+//! that encrypt nothing (types 17 and 18).
 
 use data_encoding::BASE32_NOPAD;
 use ringway_transport::link_packet::{
