@@ -333,11 +333,12 @@ impl Controller {
     /// `None`: whatever the window allows.
     ///
     /// A scavenger sees what it sends at once as a queue. Where acknowledgements come in bunches,
-    /// it would yield to itself.
+    /// it would yield to itself. Flows that lost packets in a queue of a few datagrams would lose
+    /// more in it.
     #[must_use]
     pub fn burst(&self) -> Option<u64> {
         match &self.engine {
-            Engine::Adaptive(adaptive) if adaptive.is_scavenger() => {
+            Engine::Adaptive(adaptive) if adaptive.leaves_evenly() => {
                 Some(burst(self.pacing_rate()?, self.config.datagram_size))
             }
             Engine::Adaptive(_) | Engine::Paper(_) => None,

@@ -7,10 +7,10 @@
 mod cells;
 mod changes;
 mod conditions;
+mod files;
 mod measure;
 mod peers;
 mod raises;
-mod scatter;
 mod setting;
 mod worth;
 
@@ -89,7 +89,7 @@ pub fn trials() -> Vec<Trial> {
         conditions::TRIALS,
         changes::TRIALS,
         raises::TRIALS,
-        scatter::TRIALS,
+        files::TRIALS,
     ]
     .concat()
 }

@@ -205,6 +205,17 @@ fn packets_scattered_over_half_of_a_round_trip() {
 }
 
 #[test]
+fn files_through_queues_of_three_packets() {
+    for trial in [
+        "three-packets-10ms",
+        "three-packets-20ms",
+        "three-packets-40ms",
+    ] {
+        plays(trial, &[]);
+    }
+}
+
+#[test]
 fn random_early_detection() {
     plays("red", &[("Reno keeps", 0.985), ("BBR keeps", 0.985)]);
 }

@@ -7,6 +7,7 @@ mod flows;
 mod losses;
 mod queueing;
 mod scavenger;
+mod shallow;
 mod target;
 
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use self::base::Base;
 use self::flows::{Before, Flows};
 use self::scavenger::{Former, Sample, Scavenger, Verdict};
+use self::shallow::Shallow;
 use crate::config::Config;
 use crate::limits::MAX_WINDOW;
 use crate::priority::Priority;
@@ -97,6 +99,8 @@ pub(crate) struct Adaptive {
     largest_ever: f64,
     /// What the flows knew of the path's delay.
     base: Base,
+    /// What they know of the queue's length.
+    shallow: Shallow,
     /// By how much packets are late at most because the path reorders them.
     reordering: Duration,
 }
@@ -137,12 +141,28 @@ impl Adaptive {
             largest: 0.0,
             largest_ever: 0.0,
             base,
+            shallow: Shallow::default(),
             reordering: Duration::ZERO,
         }
     }
 
     pub(crate) fn is_scavenger(&self) -> bool {
         matches!(self.rule, Rule::Scavenger(_))
+    }
+
+    /// Whether what leaves at once does harm: a scavenger takes it for a queue, and a short queue
+    /// has no room for it.
+    pub(crate) fn leaves_evenly(&self) -> bool {
+        self.is_scavenger() || self.shallow.is_seen()
+    }
+
+    /// How long a datagram takes at the best rate, in seconds.
+    fn datagram_time(&self) -> f64 {
+        if self.best_rate > 0.0 {
+            self.datagram / self.best_rate
+        } else {
+            0.0
+        }
     }
 
     /// Bytes that may be in flight.
@@ -247,7 +267,8 @@ impl Adaptive {
             }
             Rule::Flows(flows) => {
                 if !small {
-                    self.base.update(now, rtt, rtt_error, one_way);
+                    let waited = self.base.update(now, rtt, rtt_error, one_way);
+                    self.shallow.add(waited);
                 }
                 flows.on_acked(now, batch.newest, rtt, batch.may_grow);
             }
@@ -268,6 +289,7 @@ impl Adaptive {
             self.best_rate = (self.best_rate * BEST_RATE_KEPT).max(rate);
             self.round_began = now;
             self.round_bytes = 0;
+            self.shallow.on_round(self.datagram_time());
             self.largest *= LARGEST_KEPT;
             let may_grow = std::mem::take(&mut self.may_grow);
             match &mut self.rule {
@@ -302,9 +324,11 @@ impl Adaptive {
     /// A packet was lost.
     pub(crate) fn on_lost(&mut self, packet: u64) {
         let before = self.window();
+        let datagram_time = self.datagram_time();
         match &mut self.rule {
             Rule::Flows(flows) => {
                 if flows.on_lost(packet, self.next) {
+                    self.shallow.on_cut(datagram_time);
                     self.was_cut(LimitedBy::Loss, before);
                 }
             }

@@ -46,6 +46,23 @@ fn equals_share_equally() {
     }
 }
 
+/// Priority 1 with the default algorithm, behind a queue of so many packets: whether it bounds what
+/// leaves at once after 20 s.
+#[test]
+fn bursts_are_bounded_once_a_short_queue_has_lost_packets() {
+    for (packets, bounded) in [(3, true), (40, false)] {
+        let mut link = Link::ten_megabit(40);
+        link.buffer = packets * PACKET;
+        let mut sim = Sim::new(link);
+        let flow = sim.add_with(Config::default(), 1.0);
+        assert_eq!(sim.controller(flow).burst(), None);
+        sim.run(secs(20));
+        let controller = sim.controller(flow);
+        assert!(controller.report().lost_bytes > 0);
+        assert_eq!(controller.burst().is_some(), bounded, "{packets}");
+    }
+}
+
 #[test]
 fn the_report_names_loss() {
     let mut sim = Sim::new(Link::ten_megabit(40));
