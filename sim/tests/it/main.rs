@@ -7,6 +7,7 @@ mod cells;
 mod churn;
 mod death;
 mod determinism;
+mod digests;
 mod formation;
 mod forming;
 mod lookups;
