@@ -3,20 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How long one entry of the history lasts.
-const SLICE: Duration = Duration::from_secs(10);
-/// Entries: a base is forgotten after a minute of packets in which the queue never emptied. Drains
-/// empty it many times in that time.
-const SLICES: usize = 6;
-/// Slices that are not counted while others fill the queue: what they never let become empty is not
-/// the path. A base is forgotten all the same once ten minutes have passed so, as in LEDBAT (RFC
-/// 6817 §3.4.2, BASE_HISTORY).
-const HELD: u32 = 60;
-/// For how long delays have to stay where they are, while nothing of ours is in the queue, to be
-/// those of another route.
-const STEADY: Duration = Duration::from_secs(10);
-/// And how often they have to be seen so.
-const STEADY_LOOKS: u32 = 3;
+use super::tuning::TUNING;
 
 /// Smallest values of slices of time, newest first.
 #[derive(Clone, Debug)]
@@ -42,7 +29,9 @@ impl Smallest {
 
     /// The newest slice goes on until `now`: nothing is forgotten for the time being.
     fn hold(&mut self, now: Instant) {
-        while self.held < HELD && now.saturating_duration_since(self.began) >= self.width {
+        while self.held < TUNING.base.held_slices
+            && now.saturating_duration_since(self.began) >= self.width
+        {
             self.began += self.width;
             self.held += 1;
         }
@@ -51,7 +40,7 @@ impl Smallest {
     /// The newest slice goes on for so long that nobody looked: silence says nothing of the path.
     /// What lasts longer than ten minutes does.
     fn skip(&mut self, silence: Duration) {
-        if silence >= self.width && silence < self.width.saturating_mul(HELD) {
+        if silence >= self.width && silence < self.width.saturating_mul(TUNING.base.held_slices) {
             self.began += silence;
         }
     }
@@ -83,16 +72,6 @@ impl Smallest {
     }
 }
 
-/// For how long a look at both ways is believed. A scavenger at its floor sends four packets a
-/// second, and fewer on slow paths.
-const LOOK_KEPT: Duration = Duration::from_secs(4);
-/// So many of the latest looks have to agree that there is a queue on the way back.
-const LOOKS: usize = 3;
-/// A queue on the way back that is worth a name: so many seconds, and such a share of the base
-/// delay. What is less may be a look that was not sharp.
-const BACK_LEAST: f64 = 0.002;
-const BACK_SHARE: f64 = 0.125;
-
 /// What the two ways of a round trip waited for.
 #[derive(Copy, Clone, Debug)]
 struct BothWays {
@@ -113,7 +92,7 @@ struct Looks {
 impl Looks {
     fn new(now: Instant) -> Looks {
         Looks {
-            base: [(); 2].map(|()| Smallest::new(now, SLICE, SLICES)),
+            base: [(); 2].map(|()| Smallest::new(now, TUNING.base.slice, TUNING.base.slices)),
             latest: VecDeque::new(),
         }
     }
@@ -132,13 +111,14 @@ impl Looks {
             there,
             back: waited - there,
         });
-        self.latest.truncate(LOOKS);
+        self.latest.truncate(TUNING.base.looks);
         there
     }
 
     /// What waits on the way back, as far as it is known.
     fn back(&self, now: Instant) -> f64 {
-        let fresh = |look: &&BothWays| now.saturating_duration_since(look.at) <= LOOK_KEPT;
+        let fresh =
+            |look: &&BothWays| now.saturating_duration_since(look.at) <= TUNING.base.look_kept;
         let latest = self.latest.front().filter(fresh);
         latest.map_or(0.0, |look| look.back)
     }
@@ -146,22 +126,19 @@ impl Looks {
     /// What waits on the way there, if there is a queue on the way back that makes round trips say
     /// nothing about it.
     fn there(&self, now: Instant, base: f64) -> Option<f64> {
-        let enough = BACK_LEAST.max(base * BACK_SHARE);
+        let enough = TUNING
+            .base
+            .back_least
+            .as_secs_f64()
+            .max(base * TUNING.base.back_share.get());
         let queued = |look: &&BothWays| {
-            look.back > enough && now.saturating_duration_since(look.at) <= LOOK_KEPT
+            look.back > enough && now.saturating_duration_since(look.at) <= TUNING.base.look_kept
         };
-        let agree = self.latest.iter().filter(queued).count() == LOOKS;
+        let agree = self.latest.iter().filter(queued).count() == TUNING.base.looks;
         let latest = self.latest.front().filter(|_| agree)?;
         Some(latest.there)
     }
 }
-
-/// For how long the way there is taken to be seen dimly after it was: the queue on the way back of
-/// a TCP comes and goes.
-const DIM_KEPT: Duration = Duration::from_secs(60);
-
-/// Packets of which the least wait is shown: one that was held up by chance is no queue.
-const RECENT: usize = 3;
 
 /// Delays that stay where they are.
 #[derive(Copy, Clone, Debug)]
@@ -184,19 +161,19 @@ pub(super) struct Base {
     /// When a queue on the way back last made looks count.
     dim: Option<Instant>,
     /// What the last packets waited for, newest first; infinite where there were none.
-    recent: [f64; RECENT],
+    recent: [f64; TUNING.base.recent],
 }
 
 impl Base {
     pub(super) fn new(now: Instant) -> Base {
         Base {
-            round_trip: Smallest::new(now, SLICE, SLICES),
+            round_trip: Smallest::new(now, TUNING.base.slice, TUNING.base.slices),
             updated: now,
             looks: Looks::new(now),
-            noise: Smallest::new(now, SLICE, SLICES),
+            noise: Smallest::new(now, TUNING.base.slice, TUNING.base.slices),
             steady: None,
             dim: None,
-            recent: [f64::INFINITY; RECENT],
+            recent: [f64::INFINITY; TUNING.base.recent],
         }
     }
 
@@ -273,7 +250,7 @@ impl Base {
     /// Whether what is known of the way there hangs on single looks, or did of late, because a
     /// queue on the way back makes round trips say nothing about it.
     pub(super) fn is_seen_dimly(&self, now: Instant) -> bool {
-        let of_late = |at| now.saturating_duration_since(at) < DIM_KEPT;
+        let of_late = |at| now.saturating_duration_since(at) < TUNING.base.dim_kept;
         self.dim.is_some_and(of_late)
     }
 
@@ -311,8 +288,8 @@ impl Base {
         self.steady = Some(steady);
         let lasted = now.saturating_duration_since(steady.since);
         let longer = self.get().is_some_and(|base| steady.least > base + band);
-        if longer && lasted >= STEADY && steady.looks >= STEADY_LOOKS {
-            self.round_trip = Smallest::new(now, SLICE, SLICES);
+        if longer && lasted >= TUNING.base.steady && steady.looks >= TUNING.base.steady_looks {
+            self.round_trip = Smallest::new(now, TUNING.base.slice, TUNING.base.slices);
             self.round_trip.update(now, steady.least);
             self.looks = Looks::new(now);
         }

@@ -2,25 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// For how long after a queue of others the path counts as contested: seconds, and round trips.
-const CONTESTED: f64 = 2.0;
-const CONTESTED_ROUND_TRIPS: f64 = 30.0;
-const CONTESTED_MOST: Duration = Duration::from_secs(60);
-/// Rounds in a row that have to show such a queue, and for how many seconds at least: delays of a
-/// medium that is taken for a moment do not last so long.
-const ROUNDS: u32 = 3;
-const LASTS: f64 = 0.1;
-/// Where it does, the queue has to be empty for so many seconds before the window returns fast.
-const HOLD: f64 = 0.3;
-/// Then a trickle is sent for so many rounds, or for so long if they are few: a queue that builds
-/// up says that somebody else still fills the path.
-const PROBE_ROUNDS: u32 = 4;
-const PROBE_TIME: f64 = 0.4;
-const PROBE_LEAST: u32 = 2;
-/// For how long returns are careful after one that met others. A CUBIC is back at a window of a
-/// thousand packets 9 s after a loss (RFC 9438 §4.2: K), loses the next some seconds later, and
-/// leaves the queue empty once more.
-const MISTAKE_KEPT: Duration = Duration::from_secs(30);
+use super::tuning::TUNING;
 
 /// What to do at an empty queue.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -55,8 +37,13 @@ pub(super) struct Contest {
 impl Contest {
     /// The queue is not ours: somebody else needs the path.
     pub(super) fn begin(&mut self, now: Instant, rtt: f64) {
-        let time = CONTESTED.max(CONTESTED_ROUND_TRIPS * rtt);
-        self.until = Some(now + Duration::from_secs_f64(time.min(60.0)));
+        let time = TUNING
+            .contention
+            .kept
+            .as_secs_f64()
+            .max(TUNING.contention.kept_round_trips.get() * rtt);
+        self.until =
+            Some(now + Duration::from_secs_f64(time.min(TUNING.contention.most.as_secs_f64())));
     }
 
     /// A round has ended, with or without a queue that is not the work of scavengers.
@@ -68,7 +55,8 @@ impl Contest {
         let (rounds, since) = self.foreign.unwrap_or((0, now));
         self.foreign = Some((rounds.saturating_add(1), since));
         let lasts = now.saturating_duration_since(since).as_secs_f64();
-        if rounds + 1 >= ROUNDS && lasts >= LASTS {
+        if rounds + 1 >= TUNING.contention.rounds && lasts >= TUNING.contention.lasts.as_secs_f64()
+        {
             self.begin(now, rtt);
         }
     }
@@ -78,13 +66,13 @@ impl Contest {
         // Never for longer than it was set: a clock may go back.
         let left = |until: Instant| until.saturating_duration_since(now);
         self.until
-            .is_some_and(|until| !left(until).is_zero() && left(until) <= CONTESTED_MOST)
+            .is_some_and(|until| !left(until).is_zero() && left(until) <= TUNING.contention.most)
     }
 
     /// Whether a return has met others of late: they leave the queue empty now and then without
     /// having gone, as a TCP does after a loss where a queue is managed or short.
     pub(super) fn is_careful(&self, now: Instant) -> bool {
-        let of_late = |at| now.saturating_duration_since(at) < MISTAKE_KEPT;
+        let of_late = |at| now.saturating_duration_since(at) < TUNING.returns.careful;
         self.mistaken.is_some_and(of_late)
     }
 
@@ -111,12 +99,14 @@ impl Contest {
             return Step::Free;
         }
         let empty = now.saturating_duration_since(since).as_secs_f64();
-        let rounds = if empty < HOLD + PROBE_TIME {
-            PROBE_ROUNDS
+        let rounds = if empty
+            < TUNING.returns.hold.as_secs_f64() + TUNING.returns.probe_time.as_secs_f64()
+        {
+            TUNING.returns.probe_rounds
         } else {
-            PROBE_LEAST
+            TUNING.returns.probe_least
         };
-        if empty < HOLD {
+        if empty < TUNING.returns.hold.as_secs_f64() {
             Step::Wait
         } else if self.probed < rounds {
             self.probed += 1;
@@ -162,8 +152,8 @@ mod tests {
         let met = returned(&mut contest, began);
         contest.queued(met);
         assert!(contest.is_careful(met));
-        assert!(contest.is_careful(met + MISTAKE_KEPT / 2));
-        assert!(!contest.is_careful(met + MISTAKE_KEPT));
+        assert!(contest.is_careful(met + TUNING.returns.careful / 2));
+        assert!(!contest.is_careful(met + TUNING.returns.careful));
         let again = returned(&mut contest, met);
         assert!(contest.is_careful(again));
         contest.has_returned();

@@ -1,32 +1,9 @@
 //! Whether losses come from a full queue, or whatever the queue is like.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Delays that are remembered, and how many of each window: over so many round trips a queue comes
-/// and goes.
-const REMEMBERED: usize = 64;
-const OF_WINDOW: f64 = 4.0;
-/// Packets that come after a lost one before it is deemed lost. Source: RFC 9002 §6.1.1, less the
-/// one that tells.
-const BESIDE: usize = 2;
-/// Weight of a loss in the average.
-const WEIGHT: f64 = 1.0 / 8.0;
-/// A loss at an average delay has a rank of a half. From so much on the queue is to blame.
-const FULL: f64 = 0.75;
-/// From so much on they say how long a full queue is.
-const SURE: f64 = 0.85;
-
-/// Share of datagrams whose loss is no chance, wherever the queue stands. Source: BBR's bound
-/// (draft-ietf-ccwg-bbr, BBRLossThresh).
-const MANY: f64 = 0.02;
-/// Datagrams over which it is averaged.
-const AVERAGED: f64 = 256.0;
-/// Weight of a new loss in what is known of the queue's room.
-const ROOM_WEIGHT: f64 = 0.25;
-/// For how long it is known: another route may have more, and whoever keeps his queue short for the
-/// sake of the one before never sees it.
-const ROOM_KEPT: Duration = Duration::from_secs(600);
+use super::tuning::TUNING;
 
 /// What losses have taught of the queue.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +35,7 @@ impl Default for Losses {
             delays: VecDeque::new(),
             since: 0.0,
             newest: VecDeque::new(),
-            rank: FULL,
+            rank: TUNING.losses.full.get(),
             counted: (0.0, 0.0),
             room: None,
         }
@@ -69,15 +46,19 @@ impl Losses {
     /// So many datagrams of a window of `window` came through, and had waited for so many seconds.
     pub(super) fn came(&mut self, waited: f64, datagrams: f64, window: f64) {
         self.newest.push_front(waited);
-        self.newest.truncate(BESIDE + 2);
+        self.newest.truncate(TUNING.losses.beside + 2);
         self.since += datagrams;
-        if self.since >= window / OF_WINDOW {
+        if self.since >= window / TUNING.losses.of_window.get() {
             self.since = 0.0;
             self.delays.push_front(waited);
-            self.delays.truncate(REMEMBERED);
+            self.delays.truncate(TUNING.losses.remembered);
         }
         let (came, lost) = self.counted;
-        let kept = if came > AVERAGED { 0.5 } else { 1.0 };
+        let kept = if came > TUNING.losses.averaged.get() {
+            0.5
+        } else {
+            1.0
+        };
         self.counted = ((came + datagrams) * kept, lost * kept);
     }
 
@@ -109,7 +90,7 @@ impl Losses {
     /// loss beside delays of more than `queue` seconds is its work: who manages a queue drops
     /// packets before it is full.
     pub(super) fn lost(&mut self, now: Instant, queue: f64) -> bool {
-        let mut beside = self.newest.iter().skip(BESIDE).copied();
+        let mut beside = self.newest.iter().skip(TUNING.losses.beside).copied();
         let Some(beside) = beside
             .next()
             .map(|one| beside.next().unwrap_or(one).max(one))
@@ -127,20 +108,25 @@ impl Losses {
             let below =
                 of(|delay, beside| delay < beside) + of(|delay, beside| delay == beside) / 2.0;
             let rank = below / self.delays.len() as f64;
-            self.rank += WEIGHT * (rank - self.rank);
+            self.rank += TUNING.losses.weight.get() * (rank - self.rank);
         }
         let (came, lost) = self.counted;
-        let full = self.rank >= FULL || beside > queue || lost > MANY * came.max(AVERAGED / 2.0);
-        self.room = (self.rank >= SURE).then(|| {
+        let full = self.rank >= TUNING.losses.full.get()
+            || beside > queue
+            || lost > TUNING.losses.many.get() * came.max(TUNING.losses.averaged.get() / 2.0);
+        self.room = (self.rank >= TUNING.losses.sure.get()).then(|| {
             let room = self.room(now).unwrap_or(beside);
-            (room + ROOM_WEIGHT * (beside - room), now)
+            (
+                room + TUNING.losses.room_weight.get() * (beside - room),
+                now,
+            )
         });
         full
     }
 
     /// How long packets wait in a full queue, as far as losses have shown it.
     pub(super) fn room(&self, now: Instant) -> Option<f64> {
-        let known = |at| now.saturating_duration_since(at) < ROOM_KEPT;
+        let known = |at| now.saturating_duration_since(at) < TUNING.losses.room_kept;
         self.room.filter(|(_, at)| known(*at)).map(|(room, _)| room)
     }
 }
@@ -192,7 +178,7 @@ mod tests {
                 known.lost(now, f64::INFINITY);
             }
             assert_eq!(known.room(now).is_some(), expected);
-            assert_eq!(known.room(now + ROOM_KEPT), None);
+            assert_eq!(known.room(now + TUNING.losses.room_kept), None);
         }
     }
 }

@@ -9,6 +9,7 @@ mod queueing;
 mod scavenger;
 mod shallow;
 mod target;
+mod tuning;
 
 use std::time::{Duration, Instant};
 
@@ -16,28 +17,11 @@ use self::base::Base;
 use self::flows::{Before, Flows};
 use self::scavenger::{Former, Sample, Scavenger, Verdict};
 use self::shallow::Shallow;
+use self::tuning::TUNING;
 use crate::config::Config;
 use crate::limits::MAX_WINDOW;
 use crate::priority::Priority;
 use crate::report::LimitedBy;
-
-/// What is left of the best rate after a round.
-const BEST_RATE_KEPT: f64 = 0.999;
-/// Round trips after which a round has ended whatever was acknowledged.
-const LONGEST_ROUND: u32 = 8;
-/// A packet of less than this share of the largest of late says nothing of the path's delay: it is
-/// through a slow link sooner than others. One that is larger by this factor than all before, in
-/// slow start, begins the history of delays anew.
-const SMALL: f64 = 0.8;
-const LARGER: f64 = 1.1;
-/// What is left after a round of the largest of late: whoever goes over to small packets is judged
-/// by them after a few rounds.
-const LARGEST_KEPT: f64 = 0.95;
-/// Smallest window, in datagrams: about one in twenty round trips, so that a flow still learns what
-/// the path is like.
-const LEAST_WINDOW: f64 = 0.05;
-/// For how long a cut is told as the reason why the window is not larger.
-const CUT_KEPT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 enum Rule {
@@ -170,7 +154,9 @@ impl Adaptive {
         let window = match &self.rule {
             Rule::Scavenger(scavenger) => scavenger.window(),
             // Rounded: a byte too few holds the second packet of a pair back.
-            Rule::Flows(flows) => (flows.window().max(LEAST_WINDOW) * self.datagram).round(),
+            Rule::Flows(flows) => {
+                (flows.window().max(TUNING.packets.least_window.get()) * self.datagram).round()
+            }
         };
         // `max` also turns NaN into the smallest window.
         window.max(1.0).min(MAX_WINDOW as f64)
@@ -277,7 +263,7 @@ impl Adaptive {
         self.round_began = self.round_began.min(now);
         let lasted = now.saturating_duration_since(self.round_began);
         // Where packet numbers begin anew, time ends the round.
-        let long = lasted >= batch.smoothed.saturating_mul(LONGEST_ROUND);
+        let long = lasted >= batch.smoothed.saturating_mul(TUNING.packets.longest_round);
         if batch.newest >= self.round_end || long {
             self.round_end = self.next;
             let span = lasted.as_secs_f64();
@@ -286,11 +272,11 @@ impl Adaptive {
             } else {
                 0.0
             };
-            self.best_rate = (self.best_rate * BEST_RATE_KEPT).max(rate);
+            self.best_rate = (self.best_rate * TUNING.packets.best_rate_kept.get()).max(rate);
             self.round_began = now;
             self.round_bytes = 0;
             self.shallow.on_round(self.datagram_time());
-            self.largest *= LARGEST_KEPT;
+            self.largest *= TUNING.packets.largest_kept.get();
             let may_grow = std::mem::take(&mut self.may_grow);
             match &mut self.rule {
                 Rule::Scavenger(scavenger) => {
@@ -309,13 +295,13 @@ impl Adaptive {
 
     /// Whether a packet of this size is too small to tell the path's delay.
     fn is_small(&mut self, now: Instant, size: f64) -> bool {
-        if size > self.largest_ever * LARGER && self.in_slow_start() {
+        if size > self.largest_ever * TUNING.packets.larger.get() && self.in_slow_start() {
             match &mut self.rule {
                 Rule::Scavenger(scavenger) => scavenger.base = Base::new(now),
                 Rule::Flows(_) => self.base = Base::new(now),
             }
         }
-        let small = size < self.largest * SMALL;
+        let small = size < self.largest * TUNING.packets.small.get();
         self.largest = self.largest.max(size);
         self.largest_ever = self.largest_ever.max(size);
         small
@@ -406,7 +392,7 @@ impl Adaptive {
                 self.tell_reordering();
             }
             (Rule::Flows(flows), true) => {
-                let window = flows.window().max(LEAST_WINDOW) * self.datagram;
+                let window = flows.window().max(TUNING.packets.least_window.get()) * self.datagram;
                 let (base, datagram) = (self.base.clone(), self.datagram);
                 let mut scavenger = if flows.is_starting() {
                     Scavenger::new(now, window, datagram, true, base)
@@ -462,7 +448,7 @@ impl Adaptive {
         // What N flows have lost they lack until they have it again, which takes CUBIC half a
         // minute where windows are large.
         let lacks = !self.is_scavenger() && self.window() < cut.window;
-        if lacks || self.heard.saturating_duration_since(cut.at) <= CUT_KEPT {
+        if lacks || self.heard.saturating_duration_since(cut.at) <= TUNING.packets.cut_reported {
             cut.reason
         } else {
             LimitedBy::Growth

@@ -2,15 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Datagrams that end slow start, if all of them found a queue.
-const FEW: usize = 4;
-/// The same at most, where the path reorders packets.
-const MOST: usize = 64;
-/// Rounds of so many datagrams show how much delays tremble; this many rounds and datagrams
-/// together.
-const BROAD: f64 = 4.0;
-const MANY_ROUNDS: u32 = 4;
-const MANY: f64 = 48.0;
+use super::tuning::TUNING;
 
 /// The delays of a round so far, in seconds.
 #[derive(Clone, Debug, Default)]
@@ -86,14 +78,16 @@ impl Round {
     /// The path reorders packets: each may be late by so much, and one of `target` is to show.
     pub(super) fn scatter(&mut self, scatter: f64, target: f64) {
         self.scatter = scatter;
-        self.more = (FEW as f64 * 4.0 * scatter / target.max(1e-6)) as usize;
-        self.more = self.more.min(MOST - FEW);
+        self.more = (TUNING.queueing.few as f64 * 4.0 * scatter / target.max(1e-6)) as usize;
+        self.more = self
+            .more
+            .min(TUNING.queueing.few_most - TUNING.queueing.few);
     }
 
     /// So many packets all of which are late by chance are as improbable as few where each is by
     /// little.
     fn few(&self) -> usize {
-        FEW + self.more
+        TUNING.queueing.few + self.more
     }
 
     /// Ends the round; nothing if it brought nothing.
@@ -101,7 +95,7 @@ impl Round {
         let least = self.least.take()?;
         let (waited, rtt, datagrams) = (self.waited, self.rtt, self.datagrams);
         (self.waited, self.rtt, self.datagrams) = (0.0, 0.0, 0.0);
-        if datagrams >= BROAD {
+        if datagrams >= TUNING.queueing.broad.get() {
             // The least of a few is not the least of all: of delays that are spread evenly, so many
             // times as far away.
             let of_all = (datagrams + 1.0) / (datagrams - 1.0);
@@ -125,7 +119,9 @@ impl Round {
     /// longer than the least of a round.
     pub(super) fn noise(&mut self) -> Option<f64> {
         let several = self.several;
-        if several.datagrams < MANY || several.rounds < MANY_ROUNDS {
+        if several.datagrams < TUNING.queueing.noise_datagrams.get()
+            || several.rounds < TUNING.queueing.noise_rounds
+        {
             return None;
         }
         self.several = Several::default();

@@ -8,72 +8,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::BEST_RATE_KEPT;
 use super::base::Base;
 use super::contest::{Contest, Step};
 use super::losses::{Blame, Losses};
 use super::queueing::{Look, Round};
 use super::target::Target;
-
-/// Datagrams by which a window of [`GROWTH_AT`] datagrams grows in a round trip. Others by the root
-/// of their size: small ones less, so that many of them do not overrun the target at once, large
-/// ones more, so that a cycle does not take minutes.
-const GROWTH: f64 = 0.5;
-const GROWTH_AT: f64 = 8.0;
-/// Share of the window while draining, and rounds for which.
-const DRAIN_SHARE: f64 = 0.25;
-const DRAIN_ROUNDS: u32 = 2;
-/// Datagrams from which on a window is drained.
-const DRAIN_FROM: f64 = 2.0;
-/// Share of the window after a drain: whoever has more gives more.
-const AFTER_DRAIN: f64 = 0.95;
-/// Time between drains: at first, and at most, in seconds and in round trips.
-const DRAIN_FIRST: f64 = 1.0;
-const DRAIN_PAUSE: f64 = 5.0;
-const DRAIN_ROUND_TRIPS: f64 = 100.0;
-const DRAIN_LATEST: Duration = Duration::from_secs(60);
-/// Rounds with an empty queue after which the window grows by a share instead of a step; every
-/// second round, because the queue shows what was done two rounds ago.
-const EMPTY_ROUNDS: u32 = 3;
-/// What it is multiplied with then, below the window that filled the path last and beyond it.
-const RETURN: f64 = 2.0;
-const EXPLORE: f64 = 1.1;
-/// Share of the last good window up to which it returns fast.
-const RETURN_TO: f64 = 0.85;
-/// Seconds in which the share of the path that a flow usually has is learned.
-const SHARE_TIME: f64 = 3.0;
-/// For how long after others have needed the path what it gives says nothing of that: they may
-/// still be there, and less visible, as a TCP that has just halved its window.
-const SHARE_PAUSE: Duration = Duration::from_secs(10);
-/// A queue this many times the target, and so many datagrams more, is not the work of scavengers.
-const FOREIGN: f64 = 2.0;
-const FOREIGN_DATAGRAMS: f64 = 3.0;
-/// Share of the path's window that is sent to find out whether others still need it.
-const PROBE_SHARE: f64 = 0.03;
-/// The same while it is not worth asking yet.
-const WAIT_SHARE: f64 = 0.015;
-/// Datagrams a second that are enough for it.
-const LISTENING: f64 = 4.0;
-/// For how long a queue is taken to be managed after a loss that showed it.
-const MANAGED_KEPT: Duration = Duration::from_secs(60);
-/// Share of the window after a loss at a full queue, and after one that has nothing to do with the
-/// queue.
-const AFTER_LOSS: f64 = 0.5;
-/// Share of the target above which there is a queue.
-const QUEUED: f64 = 0.25;
-const AFTER_CHANCE: f64 = 0.9;
-/// Smallest window to begin with, in datagrams.
-const LEAST: f64 = 0.05;
-/// Slowest rate, as a share of the best rate seen, and as datagrams a second.
-const FLOOR_SHARE: f64 = 0.005;
-const FLOOR_LEAST: f64 = 0.5;
-const FLOOR_MOST: f64 = 40.0;
-/// The same as a window in datagrams, whatever the round trip.
-const FLOOR_WINDOW: f64 = 0.005;
-
-/// Pacing rate ÷ (window ÷ round trip): a window that opens after a drain must not fill the queue
-/// by its haste.
-const PACING_GAIN: f64 = 1.05;
+use super::tuning::TUNING;
 
 /// What a look at the end of a round came to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -184,7 +124,7 @@ impl Scavenger {
         slow_start: bool,
         base: Base,
     ) -> Scavenger {
-        let window = window.max(LEAST * datagram);
+        let window = window.max(TUNING.growth.least.get() * datagram);
         Scavenger {
             window,
             datagram,
@@ -206,8 +146,8 @@ impl Scavenger {
             crowded: None,
             best_rate: 0.0,
             drain: None,
-            next_drain: now + Duration::from_secs_f64(DRAIN_FIRST),
-            drain_pause: DRAIN_FIRST,
+            next_drain: now + Duration::from_secs_f64(TUNING.drain.first.as_secs_f64()),
+            drain_pause: TUNING.drain.first.as_secs_f64(),
             spread: 0x9e37_79b9,
         }
     }
@@ -225,11 +165,12 @@ impl Scavenger {
         let mut scavenger = Scavenger::new(now, window, datagram, false, base);
         scavenger.drain = Some(Drain {
             back_to: scavenger.window,
-            rounds: DRAIN_ROUNDS,
+            rounds: TUNING.drain.rounds,
             flows: Some(before),
         });
         scavenger.share = before.had.max(scavenger.share);
-        let left = (scavenger.window * DRAIN_SHARE).max(DRAIN_FROM * datagram);
+        let left =
+            (scavenger.window * TUNING.drain.share.get()).max(TUNING.drain.from.get() * datagram);
         scavenger.window = scavenger.window.min(left);
         scavenger
     }
@@ -252,7 +193,7 @@ impl Scavenger {
     /// shows.
     pub(super) fn pacing_gain(&self, smoothed: f64) -> f64 {
         let fresh = self.rtt.map_or(1.0, |rtt| smoothed / rtt.max(1e-6));
-        PACING_GAIN * fresh.max(1.0)
+        TUNING.growth.pacing_gain.get() * fresh.max(1.0)
     }
 
     /// The window that others may take as the one which fills the path.
@@ -283,14 +224,15 @@ impl Scavenger {
     /// Whether the queue is managed, or too short for what would be aimed at otherwise: packets
     /// were lost in it of late that had not met more than a scavenger's work.
     fn is_managed(&self, now: Instant) -> bool {
-        let of_late = |at| now.saturating_duration_since(at) < MANAGED_KEPT;
+        let of_late = |at| now.saturating_duration_since(at) < TUNING.managed.kept;
         self.lost_early.is_some_and(of_late)
     }
 
     /// The longest queue that may be the work of scavengers, in seconds; where it is managed, that
     /// of before it was known to be.
     fn foreign(&self) -> f64 {
-        FOREIGN * self.path_target().roomy().of_path() + FOREIGN_DATAGRAMS * self.datagram_time()
+        TUNING.contention.foreign.get() * self.path_target().roomy().of_path()
+            + TUNING.contention.foreign_datagrams.get() * self.datagram_time()
     }
 
     /// Queueing delay that is aimed at, in seconds.
@@ -328,9 +270,9 @@ impl Scavenger {
     }
 
     fn floor(&self, rtt: f64) -> f64 {
-        let datagrams =
-            (self.best_rate * FLOOR_SHARE / self.datagram).clamp(FLOOR_LEAST, FLOOR_MOST);
-        (datagrams * rtt).clamp(FLOOR_WINDOW, 1.0) * self.datagram
+        let datagrams = (self.best_rate * TUNING.floor.share.get() / self.datagram)
+            .clamp(TUNING.floor.least.get(), TUNING.floor.most.get());
+        (datagrams * rtt).clamp(TUNING.floor.window.get(), 1.0) * self.datagram
     }
 
     /// An acknowledgement.
@@ -388,7 +330,7 @@ impl Scavenger {
     pub(super) fn on_round(&mut self, now: Instant, rate: f64, may_grow: bool) -> Option<Verdict> {
         // What others leave says nothing of the path.
         if !self.contest.is_on(now) {
-            self.best_rate *= BEST_RATE_KEPT;
+            self.best_rate *= TUNING.packets.best_rate_kept.get();
         }
         self.best_rate = self.best_rate.max(rate);
         let look = self.round.end()?;
@@ -405,11 +347,12 @@ impl Scavenger {
             self.above = 0;
             if let Some(Drain { back_to, flows, .. }) = done {
                 self.drain = None;
-                self.window = back_to * AFTER_DRAIN;
+                self.window = back_to * TUNING.drain.after.get();
                 if let Some(Former { full, had, rtt }) = flows {
                     // Now the path has been seen without what N flows kept in its queue.
                     let base = self.base.get().unwrap_or(rtt);
-                    self.window = without_queue(full, base, rtt).max(LEAST * self.datagram);
+                    self.window = without_queue(full, base, rtt)
+                        .max(TUNING.growth.least.get() * self.datagram);
                     self.share = self.usual(without_queue(had, base, rtt));
                 }
                 self.base.without_us(now, look.least_rtt, band);
@@ -442,8 +385,10 @@ impl Scavenger {
         }
         let growth = self.growth(now, look, queueing, target);
         self.window += growth.max(0.0);
-        let overdue = self.next_drain.saturating_duration_since(now) > DRAIN_LATEST;
-        if (now >= self.next_drain || overdue) && self.window > DRAIN_FROM * self.datagram {
+        let overdue = self.next_drain.saturating_duration_since(now) > TUNING.drain.latest;
+        if (now >= self.next_drain || overdue)
+            && self.window > TUNING.drain.from.get() * self.datagram
+        {
             self.begin_drain(now, look.rtt);
         }
         Some(Verdict::Grows)
@@ -455,14 +400,15 @@ impl Scavenger {
             self.crowded = Some(now);
             return;
         }
-        let crowded = |at: Instant| now.saturating_duration_since(at) < SHARE_PAUSE;
-        if window >= RETURN_TO * self.share || !self.crowded.is_some_and(crowded) {
+        let crowded = |at: Instant| now.saturating_duration_since(at) < TUNING.share.pause;
+        if window >= TUNING.returns.to.get() * self.share || !self.crowded.is_some_and(crowded) {
             self.crowded = None;
         }
         // Whoever is still growing at an empty queue has not got his share yet.
         let less = self.crowded.is_none() && queueing >= self.own_target(now) / 2.0;
         if window > self.share || less {
-            self.share += (window - self.share) * (look.rtt / SHARE_TIME).min(1.0);
+            self.share +=
+                (window - self.share) * (look.rtt / TUNING.share.time.as_secs_f64()).min(1.0);
         }
     }
 
@@ -493,7 +439,9 @@ impl Scavenger {
     fn growth(&mut self, now: Instant, look: &Look, queueing: f64, target: f64) -> f64 {
         let size = self.window / self.datagram;
         // Below one datagram a round lasts longer than a round trip.
-        let step = GROWTH * self.datagram * (size / GROWTH_AT).sqrt() / size.min(1.0);
+        let step =
+            TUNING.growth.step.get() * self.datagram * (size / TUNING.growth.at.get()).sqrt()
+                / size.min(1.0);
         let step = step.min(self.window);
         if queueing >= target / 2.0 {
             // Where delays tremble, a spike that some were spared says nothing of the queue.
@@ -509,33 +457,35 @@ impl Scavenger {
         self.empty += 1;
         match self.contest.empty(now) {
             Step::Wait => {
-                let listening =
-                    (WAIT_SHARE * self.full_window()).min(LISTENING * self.datagram * look.rtt);
+                let listening = (TUNING.returns.wait.get() * self.full_window())
+                    .min(TUNING.returns.listening.get() * self.datagram * look.rtt);
                 return listening - self.window;
             }
-            Step::Probe => return PROBE_SHARE * self.full_window() - self.window,
-            Step::Free if self.empty < EMPTY_ROUNDS => return step,
+            Step::Probe => return TUNING.returns.probe.get() * self.full_window() - self.window,
+            Step::Free if self.empty < TUNING.growth.empty_rounds => return step,
             Step::Free | Step::Return => {}
         }
-        if self.window >= RETURN_TO * self.share {
+        if self.window >= TUNING.returns.to.get() * self.share {
             self.contest.has_returned();
         }
         if self.empty.is_multiple_of(2) {
             0.0
-        } else if self.window < RETURN_TO * self.share {
+        } else if self.window < TUNING.returns.to.get() * self.share {
             let most = match self.is_managed(now) && self.contest.is_careful(now) {
                 true => self.careful_step(look),
                 false => self.share - self.window,
             };
-            (self.window * (RETURN - 1.0))
+            (self.window * (TUNING.returns.factor.get() - 1.0))
                 .min(self.share - self.window)
                 .min(most)
-        } else if self.empty >= 4 * EMPTY_ROUNDS {
+        } else if self.empty >= 4 * TUNING.growth.empty_rounds {
             let most = match self.is_managed(now) {
                 true => self.careful_step(look),
                 false => f64::INFINITY,
             };
-            (self.window * (EXPLORE - 1.0)).min(most).max(step)
+            (self.window * (TUNING.growth.explore.get() - 1.0))
+                .min(most)
+                .max(step)
         } else {
             step
         }
@@ -553,20 +503,21 @@ impl Scavenger {
     fn begin_drain(&mut self, now: Instant, rtt: f64) {
         self.drain = Some(Drain {
             back_to: self.window,
-            rounds: DRAIN_ROUNDS,
+            rounds: TUNING.drain.rounds,
             flows: None,
         });
-        self.window *= DRAIN_SHARE;
+        self.window *= TUNING.drain.share.get();
         self.above = 0;
-        self.drain_pause = (self.drain_pause * 1.5).min(DRAIN_PAUSE);
+        self.drain_pause = (self.drain_pause * 1.5).min(TUNING.drain.pause.as_secs_f64());
         // A quarter more or less, from what this flow has lived through.
         self.spread = self
             .spread
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add((rtt * 1e9) as u64 | 1);
         let part = (self.spread >> 40) as f64 / (1_u64 << 24) as f64;
-        let pause = self.drain_pause.max(DRAIN_ROUND_TRIPS * rtt) * (0.75 + 0.5 * part);
-        self.next_drain = now + Duration::from_secs_f64(pause).min(DRAIN_LATEST);
+        let pause =
+            self.drain_pause.max(TUNING.drain.round_trips.get() * rtt) * (0.75 + 0.5 * part);
+        self.next_drain = now + Duration::from_secs_f64(pause).min(TUNING.drain.latest);
     }
 
     /// Leaves so much that a queue of our own would shrink to a quarter of the target.
@@ -645,7 +596,7 @@ impl Scavenger {
         self.answer(next, !(persistent || mark));
         self.started = None;
         self.slow_start = false;
-        let queue = self.noise() + QUEUED * self.target();
+        let queue = self.noise() + TUNING.managed.queued.get() * self.target();
         let full = mark || self.losses.lost(self.heard, queue);
         if full && self.recent < self.foreign() {
             self.lost_early = Some(self.heard);
@@ -654,7 +605,7 @@ impl Scavenger {
             // Nothing came through: that says nothing of what this flow usually has, to which it
             // returns. In slow start it had something, too.
             if self.share <= 0.0 {
-                self.share = self.window * AFTER_LOSS;
+                self.share = self.window * TUNING.managed.after_loss.get();
             }
             if self.drain.take().is_some_and(|drain| drain.flows.is_some()) {
                 self.share = self.usual(self.share);
@@ -664,13 +615,13 @@ impl Scavenger {
             return;
         }
         let share = match full {
-            true => AFTER_LOSS,
-            false => AFTER_CHANCE,
+            true => TUNING.managed.after_loss.get(),
+            false => TUNING.managed.after_chance.get(),
         };
         if let Some(drain) = &mut self.drain {
-            drain.back_to *= share.max(AFTER_LOSS);
+            drain.back_to *= share.max(TUNING.managed.after_loss.get());
             if let Some(before) = &mut drain.flows {
-                before.full *= share.max(AFTER_LOSS);
+                before.full *= share.max(TUNING.managed.after_loss.get());
             }
             return;
         }

@@ -1,10 +1,6 @@
 //! Whether the queue of the path is so short that packets which leave together do not fit into it.
 
-/// Datagrams that wait, at the mean of a round, in a queue that holds a burst of the pacer.
-const ROOM: f64 = 4.0;
-/// Cuts in a row in such a queue: a flow that begins while the queue is full takes its first one
-/// for short.
-const CUTS: u32 = 2;
+use super::tuning::TUNING;
 
 /// What waited between the cuts of the flows. Times in seconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +26,7 @@ impl Shallow {
         if self.packets > 0.0 {
             let mean = self.waited / self.packets;
             self.longest = Some(self.longest.map_or(mean, |longest| longest.max(mean)));
-            if mean >= ROOM * datagram_time {
+            if mean >= TUNING.shallow.room.get() * datagram_time {
                 self.cuts = 0;
             }
         }
@@ -40,7 +36,7 @@ impl Shallow {
     /// A loss has cut a window. Further cuts of the same round trip are those of the same overflow.
     pub(super) fn on_cut(&mut self, datagram_time: f64) {
         if let Some(longest) = self.longest.take()
-            && longest < ROOM * datagram_time
+            && longest < TUNING.shallow.room.get() * datagram_time
         {
             self.cuts = self.cuts.saturating_add(1);
         }
@@ -48,7 +44,7 @@ impl Shallow {
 
     /// Whether bursts do not fit into the queue.
     pub(super) fn is_seen(&self) -> bool {
-        self.cuts >= CUTS
+        self.cuts >= TUNING.shallow.cuts
     }
 }
 

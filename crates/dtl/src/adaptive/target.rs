@@ -1,25 +1,6 @@
 //! How long the queue may be that priority 0 keeps.
 
-/// Share of the base delay that may stand in the queue; at least, and at most so many seconds.
-const SHARE: f64 = 1.0 / 8.0;
-const LEAST: f64 = 0.002;
-const MOST: f64 = 0.060;
-/// At most where a queue is managed. CoDel drops packets that waited for 5 ms, if all of a tenth of
-/// a second did (RFC 8289 §4: TARGET, INTERVAL). A TCP that grows adds a packet or two in a round
-/// trip: at half of that there is time to give way to it before it is hit. More cost a CUBIC up to
-/// half of what it had on long paths, because each of its losses left room for a while, and what
-/// took the room brought on the next loss.
-const MOST_MANAGED: f64 = 0.0025;
-/// Of a datagram's own time, what may stand in the queue where that is more; at most so many
-/// seconds. Less than one cannot stand there.
-const DATAGRAMS: f64 = 0.625;
-const SLOWEST: f64 = 0.060;
-/// How much more a window of few datagrams bears; from so many on, and down to so few.
-const SCALE: f64 = 1.5;
-const SCALE_MOST: f64 = 16.0;
-const SCALE_LEAST: f64 = 1.0;
-/// Share of a full queue's delay that is aimed at, if that is less.
-const ROOM: f64 = 0.5;
+use super::tuning::TUNING;
 
 /// A path's target. Times in seconds.
 #[derive(Copy, Clone, Debug)]
@@ -32,7 +13,11 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) fn new(base: f64, datagram: f64, managed: bool) -> Target {
-        let most = if managed { MOST_MANAGED } else { MOST };
+        let most = if managed {
+            TUNING.target.most_managed.as_secs_f64()
+        } else {
+            TUNING.target.most.as_secs_f64()
+        };
         Target {
             base,
             datagram,
@@ -43,14 +28,18 @@ impl Target {
     /// That of a queue that nobody manages.
     pub(super) fn roomy(&self) -> Target {
         Target {
-            most: MOST,
+            most: TUNING.target.most.as_secs_f64(),
             ..*self
         }
     }
 
     pub(super) fn of_path(&self) -> f64 {
-        let share = (self.base * SHARE).clamp(LEAST, self.most);
-        share.max((self.datagram * DATAGRAMS).min(SLOWEST))
+        let share = (self.base * TUNING.target.share.get())
+            .clamp(TUNING.target.least.as_secs_f64(), self.most);
+        share.max(
+            (self.datagram * TUNING.target.datagrams.get())
+                .min(TUNING.target.slowest.as_secs_f64()),
+        )
     }
 
     /// That of a window of so many datagrams. Whoever has little bears more: each sees the queue
@@ -58,17 +47,26 @@ impl Target {
     /// (as in Swift: Kumar and others, SIGCOMM 2020).
     pub(super) fn of_window(&self, datagrams: f64) -> f64 {
         let target = self.of_path();
-        let datagrams = datagrams.clamp(SCALE_LEAST, SCALE_MOST);
+        let datagrams = datagrams.clamp(
+            TUNING.target.scale_least.get(),
+            TUNING.target.scale_most.get(),
+        );
         // Where the target is less than a datagram, windows are small because the path is.
-        let scale = SCALE * (target / self.datagram.max(1e-9)).min(1.0);
-        target * (1.0 + scale * (datagrams.sqrt().recip() - SCALE_MOST.sqrt().recip()))
+        let scale = TUNING.target.scale.get() * (target / self.datagram.max(1e-9)).min(1.0);
+        target
+            * (1.0
+                + scale
+                    * (datagrams.sqrt().recip() - TUNING.target.scale_most.get().sqrt().recip()))
     }
 
     /// As much of `target` as a queue bears in which packets wait for `room` at most: one that has
     /// no room for it shows by losses only.
     pub(super) fn within(&self, room: Option<f64>, target: f64) -> f64 {
         room.map_or(target, |room| {
-            target.min((room * ROOM).max(self.datagram * DATAGRAMS))
+            target.min(
+                (room * TUNING.target.room.get())
+                    .max(self.datagram * TUNING.target.datagrams.get()),
+            )
         })
     }
 }
@@ -85,21 +83,25 @@ mod tests {
     fn it_is_an_eighth_of_the_path_within_bounds() {
         assert_eq!(
             [of(0.001, 0.0), of(0.080, 0.0), of(1.0, 0.0)],
-            [LEAST, 0.010, MOST]
+            [
+                TUNING.target.least.as_secs_f64(),
+                0.010,
+                TUNING.target.most.as_secs_f64()
+            ]
         );
     }
 
     #[test]
     fn it_is_below_what_managed_queues_bear_however_long_the_path_is() {
         let managed = Target::new(0.300, 0.0, true);
-        assert_eq!(managed.of_path(), MOST_MANAGED);
+        assert_eq!(managed.of_path(), TUNING.target.most_managed.as_secs_f64());
         assert!((managed.roomy().of_path() - 0.0375).abs() < 1e-12);
     }
 
     #[test]
     fn a_slow_path_bears_most_of_a_datagram_and_no_path_more_than_a_bound() {
         assert!((of(0.060, 0.012) - 0.0075).abs() < 1e-12);
-        assert_eq!(of(0.060, 10.0), SLOWEST);
+        assert_eq!(of(0.060, 10.0), TUNING.target.slowest.as_secs_f64());
     }
 
     #[test]

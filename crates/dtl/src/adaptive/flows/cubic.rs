@@ -5,23 +5,12 @@
 
 use std::time::{Duration, Instant};
 
-/// RFC 9438 §4.1.
-const C: f64 = 0.4;
-const BETA: f64 = 0.7;
+use crate::adaptive::tuning::TUNING;
+
 /// Datagrams by which a Reno of the same back-off grows in a round trip, RFC 9438 §4.3. Linux keeps
 /// to it for ever; the RFC's return to 1 above the former window is not in the flows that N is to
 /// be worth.
-const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// Fewest acknowledged datagrams for which the window grows by one, and most before the first loss.
-const FASTEST: f64 = 2.0;
-const SLOWEST_AT_FIRST: f64 = 20.0;
-/// The same where CUBIC's curve has been reached, for each datagram of the window.
-const AT_CURVE: f64 = 100.0;
-/// By how much more a flow may stand for without doubling up to it: less than a loss takes.
-const AT_ONCE: f64 = 1.25;
-/// Smallest windows, datagrams: after a loss, and at all.
-const AFTER_LOSS: f64 = 2.0;
-pub(super) const LEAST: f64 = 1.0;
+const ALPHA: f64 = 3.0 * (1.0 - TUNING.cubic.beta.get()) / (1.0 + TUNING.cubic.beta.get());
 
 /// A window, its epoch and its recovery.
 #[derive(Clone, Debug)]
@@ -55,7 +44,7 @@ struct Epoch {
 impl Cubic {
     pub(super) fn new(window: f64, threshold: f64) -> Cubic {
         Cubic {
-            window: window.max(LEAST),
+            window: window.max(TUNING.cubic.least.get()),
             weight: 1.0,
             risen: 1.0,
             threshold,
@@ -73,15 +62,17 @@ impl Cubic {
         let more = weight / self.weight;
         self.weight = weight;
         if self.in_slow_start() {
-            self.window = (self.window / more).max(LEAST).min(self.threshold);
+            self.window = (self.window / more)
+                .max(TUNING.cubic.least.get())
+                .min(self.threshold);
             return;
         }
         self.risen = (self.risen * more).max(1.0);
-        if self.risen > AT_ONCE {
+        if self.risen > TUNING.cubic.at_once.get() {
             self.threshold = self.window;
             self.most = self.most.max(self.window);
             // What smaller steps have taken at once is given back.
-            self.window = (self.window / self.risen).max(LEAST);
+            self.window = (self.window / self.risen).max(TUNING.cubic.least.get());
             self.risen = 1.0;
             self.epoch = None;
         }
@@ -126,20 +117,20 @@ impl Cubic {
         let (window, most) = (self.window, self.most);
         let epoch = self.epoch.get_or_insert_with(|| Epoch {
             began: now,
-            k: ((most - window).max(0.0) / C).cbrt(),
+            k: ((most - window).max(0.0) / TUNING.cubic.c.get()).cbrt(),
             origin: most.max(window),
             reno: window,
             acked: 0.0,
         });
         let time = now.saturating_duration_since(epoch.began).as_secs_f64() + rtt;
-        let target = epoch.origin + C * (time - epoch.k).powi(3);
+        let target = epoch.origin + TUNING.cubic.c.get() * (time - epoch.k).powi(3);
         let mut every = if target > window {
             window / (target - window)
         } else {
-            AT_CURVE * window
+            TUNING.cubic.at_curve.get() * window
         };
         if most == 0.0 {
-            every = every.min(SLOWEST_AT_FIRST);
+            every = every.min(TUNING.cubic.slowest_at_first.get());
         }
         epoch.acked += acked;
         let round = window / ALPHA;
@@ -149,7 +140,7 @@ impl Cubic {
         if epoch.reno > window {
             every = every.min(window / (epoch.reno - window));
         }
-        every.max(FASTEST)
+        every.max(TUNING.cubic.fastest.get())
     }
 
     /// Did not grow for so long because it did not use what it may: that time does not count (RFC
@@ -162,7 +153,7 @@ impl Cubic {
 
     /// Takes so many times what it has and has had, as if it had always been so.
     pub(super) fn scale(&mut self, factor: f64) {
-        self.window = (self.window * factor).max(LEAST);
+        self.window = (self.window * factor).max(TUNING.cubic.least.get());
         self.threshold *= factor;
         self.most *= factor;
         if let Some(epoch) = &mut self.epoch {
@@ -186,11 +177,13 @@ impl Cubic {
         self.recovered_at = next;
         self.risen = 1.0;
         self.epoch = None;
-        let left = (self.window * BETA.powf(losses)).floor().max(AFTER_LOSS);
+        let left = (self.window * TUNING.cubic.beta.get().powf(losses))
+            .floor()
+            .max(TUNING.cubic.after_loss.get());
         // The window before the last of them: where the next epoch's plateau is.
-        let before = (self.window * BETA.powf(losses - 1.0)).max(left);
+        let before = (self.window * TUNING.cubic.beta.get().powf(losses - 1.0)).max(left);
         self.most = if before < self.most {
-            before * (1.0 + BETA) / 2.0
+            before * (1.0 + TUNING.cubic.beta.get()) / 2.0
         } else {
             before
         };

@@ -7,14 +7,7 @@
 //! of the two it is shows in the queue: each time that it became shorter since the last cut,
 //! somebody was hit.
 
-/// By which part of the longest queue of late it has to become shorter, or longer again, to be
-/// noticed: a CUBIC that is cut takes three tenths of its packets out of the path, some of which
-/// stood in the queue.
-const NOTICED: f64 = 1.0 / 8.0;
-/// What is left of the longest after a round.
-const KEPT: f64 = 0.999;
-/// Rounds after a cut in which the queue becomes shorter by that cut.
-const OWN: u32 = 3;
+use crate::adaptive::tuning::TUNING;
 
 /// What the queue has done since the last cut. Times in seconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,8 +23,8 @@ pub(super) struct Falls {
 impl Falls {
     /// A round has ended in which packets waited so long on average.
     pub(super) fn look(&mut self, queueing: f64) {
-        self.longest = (self.longest * KEPT).max(queueing);
-        let noticed = self.longest * NOTICED;
+        self.longest = (self.longest * TUNING.falls.kept.get()).max(queueing);
+        let noticed = self.longest * TUNING.falls.noticed.get();
         if self.own > 0 {
             self.own -= 1;
             (self.turn, self.falling) = (queueing, false);
@@ -52,7 +45,7 @@ impl Falls {
     /// A cut, of `part` of a flow: what it counts for, at most as much as if losses hit by chance.
     pub(super) fn cut(&mut self, part: f64) -> f64 {
         let hit = f64::from(std::mem::take(&mut self.count)) + 1.0;
-        self.own = OWN;
+        self.own = TUNING.falls.own;
         hit.min(most(part))
     }
 }

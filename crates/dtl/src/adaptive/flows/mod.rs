@@ -17,34 +17,13 @@ mod probe;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use self::cubic::{Cubic, LEAST};
+use self::cubic::Cubic;
 use self::falls::Falls;
 use self::ledger::{Entry, Ledger};
 pub(super) use self::probe::Before;
 use self::probe::Probe;
-use super::LEAST_WINDOW;
+use super::tuning::TUNING;
 use crate::limits::{MAX_UNDONE, MIN_WEIGHT};
-
-/// Most virtual flows; beyond, each stands for several.
-const MOST: usize = 32;
-/// HyStart: samples of a round that are compared, and the increase that ends slow start. Source:
-/// Linux' tcp_cubic.c.
-const SAMPLES: u32 = 8;
-const INCREASE: (f64, f64) = (0.004, 0.016);
-/// For how long Linux' TCP waits for more room before it sends what it may, if an acknowledgement
-/// is due by then; and how much faster than window ÷ round trip it reckons it will be sent. Source:
-/// tcp_tso_should_defer (Linux 6.18) and tcp_ca_pacing_ratio of Linux.
-const DEFERRED: Duration = Duration::from_millis(1);
-const PACED: f64 = 1.2;
-/// Seconds, and round trips, from which on it is a rest that little is sent: single
-/// acknowledgements may find a window that is not used.
-const RESTS: f64 = 1.0;
-const RESTS_ROUND_TRIPS: f64 = 8.0;
-/// Datagrams under way that are none.
-const LITTLE: f64 = 0.01;
-/// Packets behind the newest acknowledged one, beyond twice what is under way, after which one is
-/// given up.
-const STALE: u64 = 64;
 
 /// What a cut was made of, until it is known whether it was right.
 #[derive(Clone, Debug)]
@@ -103,7 +82,7 @@ impl Virtual {
     /// Datagrams that it may have under way now.
     fn allowed(&self) -> f64 {
         let part = self.cubic.part();
-        if self.in_flight < LITTLE || self.cubic.in_slow_start() {
+        if self.in_flight < TUNING.flows.little.get() || self.cubic.in_slow_start() {
             return part;
         }
         // A flow that was cut has more under way than it may, for a round trip; the others send on
@@ -128,10 +107,10 @@ impl Virtual {
         let room = (part - self.in_flight).floor();
         // TCP sends what it may where nothing left of late or no acknowledgement is near; else
         // whole trains.
-        let deferred = DEFERRED.as_secs_f64();
+        let deferred = TUNING.flows.deferred.as_secs_f64();
         let idle = self
             .released_at
-            .is_none_or(|at| now.saturating_duration_since(at) > DEFERRED);
+            .is_none_or(|at| now.saturating_duration_since(at) > TUNING.flows.deferred);
         let room = if self.repairs || idle || rtt > deferred * part {
             room
         } else {
@@ -149,8 +128,8 @@ impl Virtual {
     /// third of the window at most.
     fn train(&self, rtt: f64) -> f64 {
         let part = self.cubic.part();
-        let rate = PACED * part / rtt.max(1e-3);
-        (rate * DEFERRED.as_secs_f64())
+        let rate = TUNING.flows.paced.get() * part / rtt.max(1e-3);
+        (rate * TUNING.flows.deferred.as_secs_f64())
             .min(part / 3.0)
             .floor()
             .max(2.0)
@@ -166,7 +145,7 @@ impl Virtual {
 
     /// A packet was sent: true if it is the last of several that went together.
     fn sent(&mut self, datagrams: f64) -> bool {
-        if self.in_flight < LITTLE {
+        if self.in_flight < TUNING.flows.little.get() {
             // After a pause no acknowledgement will come to set the rest of the window free.
             self.released = self.cubic.part().floor();
             self.burst = 0.0;
@@ -174,7 +153,7 @@ impl Virtual {
         self.in_flight += datagrams;
         self.burst += datagrams;
         self.released = (self.released - datagrams).max(0.0);
-        self.released < LITTLE && self.burst > 1.0 + LITTLE
+        self.released < TUNING.flows.little.get() && self.burst > 1.0 + TUNING.flows.little.get()
     }
 }
 
@@ -263,7 +242,7 @@ impl Flows {
         let mean = had.sum::<f64>() / length;
         let slow_start = self.is_starting();
         let threshold = if slow_start { f64::INFINITY } else { mean };
-        let mut new = Virtual::new(LEAST, threshold);
+        let mut new = Virtual::new(TUNING.cubic.least.get(), threshold);
         new.cubic.most = if slow_start { 0.0 } else { mean };
         self.flows.resize(number(count), new);
         for (flow, weight) in self.flows.iter_mut().zip(weights(count)) {
@@ -339,7 +318,7 @@ impl Flows {
         // What was not heard of for so long will not be: lost probes of the path's MTU, for one,
         // are not told.
         let under_way: f64 = self.flows.iter().map(|flow| flow.in_flight).sum();
-        let stale = newest.saturating_sub((2.0 * under_way) as u64 + STALE);
+        let stale = newest.saturating_sub((2.0 * under_way) as u64 + TUNING.flows.stale);
         let flows = &mut self.flows;
         self.ledger.give_up_before(stale, |gone| left(flows, gone));
         while let Some(oldest) = self.lost.first_entry()
@@ -350,11 +329,14 @@ impl Flows {
         let shortest = self.shortest.map_or(rtt, |shortest| shortest.min(rtt));
         self.shortest = Some(shortest);
         self.all = (self.all.0 + rtt, self.all.1.saturating_add(1));
-        if self.round.1 < SAMPLES {
+        if self.round.1 < TUNING.flows.hystart_samples {
             self.round = (self.round.0.min(rtt), self.round.1 + 1);
         }
-        if self.is_starting() && self.round.1 >= SAMPLES {
-            let least = (shortest / 8.0).clamp(INCREASE.0, INCREASE.1);
+        if self.is_starting() && self.round.1 >= TUNING.flows.hystart_samples {
+            let least = (shortest / 8.0).clamp(
+                TUNING.flows.hystart_least.as_secs_f64(),
+                TUNING.flows.hystart_most.as_secs_f64(),
+            );
             let longer = self.round.0 - shortest;
             if longer >= least.max(self.scatter) {
                 self.started = Some(longer);
@@ -399,8 +381,13 @@ impl Flows {
         let since = self.resting.take().unwrap_or(heard);
         let rested = now.saturating_duration_since(since);
         // A part of a datagram in a round trip leaves long pauses by itself.
-        let pause = rtt / self.window().clamp(LEAST_WINDOW, 1.0);
-        let long = rested.as_secs_f64() > RESTS.max(RESTS_ROUND_TRIPS * pause);
+        let pause = rtt / self.window().clamp(TUNING.packets.least_window.get(), 1.0);
+        let long = rested.as_secs_f64()
+            > TUNING
+                .flows
+                .rests
+                .as_secs_f64()
+                .max(TUNING.flows.rests_round_trips.get() * pause);
         if long { rested } else { Duration::ZERO }
     }
 
@@ -430,7 +417,7 @@ impl Flows {
         };
         probe.look(rate, rtt);
         let window = self.flows.iter().map(|flow| flow.cubic.part()).sum::<f64>();
-        let left = probe.goal(rtt) / window.max(LITTLE);
+        let left = probe.goal(rtt) / window.max(TUNING.flows.little.get());
         if left <= 1.0 || probe.is_over(now) {
             self.end_probe();
             return;
@@ -558,14 +545,14 @@ impl Flows {
             flow.cut(next, 1.0);
             self.started = None;
             flow.answered = None;
-            flow.cubic.window = LEAST;
+            flow.cubic.window = TUNING.cubic.least.get();
         }
     }
 }
 
 /// How many virtual flows stand for `count`.
 fn number(count: f64) -> usize {
-    (count.ceil().max(1.0) as usize).min(MOST)
+    (count.ceil().max(1.0) as usize).min(TUNING.flows.most)
 }
 
 /// How much of a flow each of them stands for: of one, or of several, and the last of what is

@@ -9,25 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-/// For how long it goes on, in seconds and in round trips, the longer of the two: what a change may
-/// take. Time in which the application has too little to send does not count, up to so many seconds
-/// in all.
-const LONGEST: f64 = 2.0;
-const LONGEST_ROUND_TRIPS: f64 = 40.0;
-const LONGEST_OF_ALL: Duration = Duration::from_secs(60);
-/// What is left of a CUBIC's window after an overflow of the queue (RFC 9438 §4.6): the probe ends
-/// with as many as bring it down to its share. Those of one flow are two; with a third it takes two
-/// to three times a CUBIC's share at first (100 Mbit/s, 60 ms).
-const LEFT: f64 = 0.7;
-/// By how much the window and the round trip have to grow in a round to say something of the path's
-/// rate, and how many such rounds it takes: others may have begun to grow in one.
-const LARGER: f64 = 1.2;
-const LONGER: f64 = 1.03;
-const ROUNDS: u32 = 2;
-/// Growth ÷ slow start's once it is known how far to go, or that the queue is full.
-const NEAR: f64 = 0.5;
-/// Share of the best rate from which on a flow uses the path as if it were its own.
-const OWN: f64 = 0.5;
+use crate::adaptive::tuning::TUNING;
 
 /// What a flow has known of the path before the probe. Sizes in datagrams, times in seconds, rates
 /// in datagrams a second.
@@ -65,16 +47,24 @@ pub(super) struct Probe {
 
 impl Probe {
     pub(super) fn begin(now: Instant, count: f64, before: &Before) -> Probe {
-        let longest = LONGEST.max(LONGEST_ROUND_TRIPS * before.rtt);
-        let longest = Duration::from_secs_f64(longest).min(LONGEST_OF_ALL);
+        let longest = TUNING
+            .probe
+            .longest
+            .as_secs_f64()
+            .max(TUNING.probe.longest_round_trips.get() * before.rtt);
+        let longest = Duration::from_secs_f64(longest).min(TUNING.probe.longest_of_all);
         // Who has just come into others' queue has had no more than what he has now.
         let settled = now.saturating_duration_since(before.began) >= longest;
-        let own = before.window >= OWN * before.rate * before.rtt;
+        let own = before.window >= TUNING.probe.own.get() * before.rate * before.rtt;
         let mut probe = Probe {
             share: 0.0,
             most: 0,
             rate: before.rate,
-            missing: if settled && own { 0 } else { ROUNDS },
+            missing: if settled && own {
+                0
+            } else {
+                TUNING.probe.rounds
+            },
             began: now,
             ends: now + longest,
             overflows: 0,
@@ -88,7 +78,7 @@ impl Probe {
     /// The priority has changed again.
     pub(super) fn set_count(&mut self, count: f64) {
         self.share = count / (count + 1.0);
-        self.most = ((count + 1.0).ln() / -LEFT.ln()).ceil() as u32;
+        self.most = ((count + 1.0).ln() / -TUNING.probe.left.get().ln()).ceil() as u32;
     }
 
     /// The window that it leads to, where the round trip takes `rtt`; infinite as long as that
@@ -105,8 +95,8 @@ impl Probe {
     pub(super) fn look(&mut self, rate: f64, rtt: f64) {
         let window = rate * rtt;
         if let Some((before, shorter)) = self.last.replace((window, rtt))
-            && window > before * LARGER
-            && rtt > shorter * LONGER
+            && window > before * TUNING.probe.larger.get()
+            && rtt > shorter * TUNING.probe.longer.get()
         {
             self.rate = self.rate.max((window - before) / (rtt - shorter));
             self.missing = self.missing.saturating_sub(1);
@@ -118,8 +108,9 @@ impl Probe {
     /// and takes no time of the probe's.
     pub(super) fn rest(&mut self, rtt: f64) {
         self.last = None;
-        let rtt = Duration::try_from_secs_f64(rtt).unwrap_or(LONGEST_OF_ALL);
-        self.ends = (self.ends + rtt.min(LONGEST_OF_ALL)).min(self.began + LONGEST_OF_ALL);
+        let rtt = Duration::try_from_secs_f64(rtt).unwrap_or(TUNING.probe.longest_of_all);
+        self.ends = (self.ends + rtt.min(TUNING.probe.longest_of_all))
+            .min(self.began + TUNING.probe.longest_of_all);
     }
 
     /// A packet was lost; `next` is the next one's number. True if the probe is over. What is lost
@@ -136,7 +127,7 @@ impl Probe {
     /// lost.
     pub(super) fn pace(&self) -> f64 {
         if self.missing == 0 || self.overflows > 0 {
-            NEAR
+            TUNING.probe.near.get()
         } else {
             1.0
         }
@@ -145,7 +136,7 @@ impl Probe {
     pub(super) fn is_over(&self, now: Instant) -> bool {
         // A clock that goes back must not make it last.
         let left = self.ends.saturating_duration_since(now);
-        left.is_zero() || left > LONGEST_OF_ALL
+        left.is_zero() || left > TUNING.probe.longest_of_all
     }
 }
 

@@ -218,7 +218,7 @@ fn packets_that_nobody_tells_of_are_given_up() {
 fn a_higher_priority_does_not_jump_and_a_lower_one_does_at_once() {
     let mut path = Path::full(1.0, 40.0);
     path.flows.set_count(4.0);
-    assert!(path.flows.window() <= 40.0 + 3.0 * cubic::LEAST);
+    assert!(path.flows.window() <= 40.0 + 3.0 * TUNING.cubic.least.get());
     rounds(&mut path, 12);
     assert!((150.0..300.0).contains(&parts(&path)), "{}", parts(&path));
     path.flows.set_count(1.0);
@@ -250,7 +250,7 @@ fn a_part_of_a_flow_that_is_to_be_more_doubles_what_it_has_as_a_new_flow_does() 
         let goal = of_each * to;
         path.flows.set_count(to);
         // New flows begin with a packet.
-        let most = before + (to - from).max(1.0) * cubic::LEAST;
+        let most = before + (to - from).max(1.0) * TUNING.cubic.least.get();
         assert!(parts(&path) <= most, "{from}: {before}, {}", parts(&path));
         rounds(&mut path, 1);
         assert!(parts(&path) <= 2.2 * most, "{from}: {}", parts(&path));
