@@ -89,13 +89,6 @@ impl Sender {
         Ok(())
     }
 
-    /// An algorithm may want to be called at a time; the two that there are do not.
-    fn wake(&mut self, now: Instant) {
-        if self.controller.poll_timeout().is_some_and(|due| due <= now) {
-            self.controller.handle_timeout(now);
-        }
-    }
-
     /// Tells the controller of one acknowledgement, and of the losses that it shows.
     fn acknowledged(&mut self, now: Instant, packet: u64) {
         let Some(sent) = self.under_way.remove(&packet) else {
@@ -203,7 +196,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("priority {} from now on", priority.get());
             sender.controller.set_priority(now, priority);
         }
-        sender.wake(now);
         sender.send(now)?;
         let mut number = [0; 8];
         match sender.socket.recv(&mut number) {

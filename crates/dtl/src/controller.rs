@@ -16,10 +16,11 @@ use crate::sample::{AckSample, LossSample};
 /// Congestion control of one path, with a priority that may change at any moment.
 ///
 /// Getters: [`window`](Self::window), [`pacing_rate`](Self::pacing_rate),
-/// [`priority`](Self::priority), [`report`](Self::report), [`poll_timeout`](Self::poll_timeout).
-/// Commands: [`set_priority`](Self::set_priority), [`on_datagram_size`](Self::on_datagram_size).
-/// Everything else tells it what happened, in the order of the crate's run loop. Times that go
-/// backwards, or are far apart, do no harm: they count as no time, or as the nearest bound.
+/// [`priority`](Self::priority), [`report`](Self::report). Commands:
+/// [`set_priority`](Self::set_priority), [`on_datagram_size`](Self::on_datagram_size). Everything
+/// else tells it what happened, in the order of the crate's run loop. It needs no timer: both
+/// algorithms move at acknowledgements and losses only. Times that go backwards, or are far apart,
+/// do no harm: they count as no time, or as the nearest bound.
 #[derive(Clone, Debug)]
 pub struct Controller {
     config: Config,
@@ -342,24 +343,6 @@ impl Controller {
                 Some(burst(self.pacing_rate()?, self.config.datagram_size))
             }
             Engine::Adaptive(_) | Engine::Paper(_) => None,
-        }
-    }
-
-    /// When [`handle_timeout`](Self::handle_timeout) is wanted. Both algorithms move at
-    /// acknowledgements and losses only, so today this is always `None`; drivers honour it for
-    /// the sake of algorithms that need a clock.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        match &self.engine {
-            Engine::Adaptive(_) | Engine::Paper(_) => None,
-        }
-    }
-
-    /// The time of [`poll_timeout`](Self::poll_timeout) has come. Early or needless calls do
-    /// nothing.
-    pub fn handle_timeout(&mut self, _now: Instant) {
-        match &mut self.engine {
-            Engine::Adaptive(_) | Engine::Paper(_) => {}
         }
     }
 

@@ -379,27 +379,6 @@ impl Group {
         Some(burst(self.pacing_rate(id)?, flow.datagram))
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is wanted.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        let both = [&self.weighted, &self.leftover];
-        let due = both
-            .into_iter()
-            .flatten()
-            .filter_map(Controller::poll_timeout);
-        due.min()
-    }
-
-    /// The time of [`poll_timeout`](Self::poll_timeout) has come.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        for controller in [&mut self.weighted, &mut self.leftover]
-            .into_iter()
-            .flatten()
-        {
-            controller.handle_timeout(now);
-        }
-    }
-
     /// What the flows above priority 0 have together, for a [`Coupling`](crate::Coupling) with
     /// groups to other peers. `None` while they look for their share, or under the paper's
     /// algorithm.

@@ -33,8 +33,7 @@
 //! [`Controller::on_loss`] for each lost packet and [`Controller::on_congestion`] once. A packet
 //! that was deemed lost and has come after all: [`Controller::on_spurious_loss`]. After each of
 //! these, and after [`Controller::set_priority`], read [`Controller::window`],
-//! [`Controller::pacing_rate`] and [`Controller::burst`] anew, and
-//! call [`Controller::handle_timeout`] when [`Controller::poll_timeout`] has come.
+//! [`Controller::pacing_rate`] and [`Controller::burst`] again.
 //! `examples/toy_transport.rs` does so over UDP; the crate's README says which packets count, and
 //! what goes wrong.
 //!

@@ -2,7 +2,6 @@
 //! one becomes the other.
 
 mod base;
-mod contest;
 mod flows;
 mod losses;
 mod queueing;

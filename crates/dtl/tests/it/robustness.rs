@@ -19,7 +19,6 @@ enum Call {
     Congestion(bool, bool, Duration),
     DatagramSize(u64),
     SetPriority(Priority),
-    Timeout,
 }
 
 /// Times from nothing to beyond what an `Instant` can hold.
@@ -92,7 +91,6 @@ fn call() -> impl Strategy<Value = Call> {
             .prop_map(|(persistent, ecn, sent)| Call::Congestion(persistent, ecn, sent)),
         1 => bytes().prop_map(Call::DatagramSize),
         1 => priority().prop_map(Call::SetPriority),
-        1 => Just(Call::Timeout),
     ]
 }
 
@@ -148,7 +146,6 @@ fn apply(controller: &mut Controller, now: &mut Instant, call: Call) {
         }
         Call::DatagramSize(bytes) => controller.on_datagram_size(bytes),
         Call::SetPriority(priority) => controller.set_priority(*now, priority),
-        Call::Timeout => controller.handle_timeout(*now),
     }
 }
 

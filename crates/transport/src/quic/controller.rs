@@ -233,7 +233,6 @@ impl PriorityFactory {
             first: CONTROLLER_FIRST,
             window: 0,
             looked: now,
-            due: None,
             rate: None,
             burst: None,
             pacing: None,
@@ -286,8 +285,6 @@ struct PriorityController {
     burst: Option<u64>,
     /// When they were last looked up.
     looked: Instant,
-    /// When the core's clock is due, as it was then.
-    due: Option<Instant>,
     /// The rate told to QUIC: lower than `rate` after a pause, see
     /// [`PriorityController::after_pause`].
     pacing: Option<u64>,
@@ -310,11 +307,6 @@ impl PriorityController {
             }
             self.refresh(now);
         }
-        // QUIC has no timer for controllers: packets and acknowledgements are the clock.
-        if self.due.is_some_and(|due| due <= now) {
-            self.inner.handle_timeout(now);
-            self.refresh(now);
-        }
     }
 
     fn refresh(&mut self, now: Instant) {
@@ -327,7 +319,6 @@ impl PriorityController {
             .pacing_rate()
             .map(|rate| rate.max(self.slowest()));
         self.burst = self.inner.burst();
-        self.due = self.inner.poll_timeout();
         self.pacing = self.rate;
         self.looked = now;
     }

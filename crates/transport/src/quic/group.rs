@@ -312,20 +312,6 @@ impl Core {
         }
     }
 
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        match self {
-            Core::Alone(controller) => controller.poll_timeout(),
-            Core::Grouped(at) => at.group.lock().poll_timeout(),
-        }
-    }
-
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
-        match self {
-            Core::Alone(controller) => controller.handle_timeout(now),
-            Core::Grouped(at) => at.group.lock().handle_timeout(now),
-        }
-    }
-
     /// `None` only for a place that was given back.
     pub(super) fn report(&self) -> Option<Report> {
         match self {

@@ -6,11 +6,22 @@
 //! window is halved every second round. Now and then the flow drains its share of the queue, so
 //! that all see the base delay.
 
-use std::time::{Duration, Instant};
+mod answers;
+mod contention;
+mod drains;
+mod growth;
+mod loss;
+mod phase;
 
+use std::time::Instant;
+
+use self::answers::Answers;
+use self::contention::Contention;
+use self::drains::DrainTimer;
+pub(super) use self::phase::Former;
+use self::phase::Phase;
 use super::base::Base;
-use super::contest::{Contest, Step};
-use super::losses::{Blame, Losses};
+use super::losses::Losses;
 use super::queueing::{Look, Round};
 use super::target::Target;
 use super::tuning::TUNING;
@@ -40,15 +51,14 @@ pub(super) struct Sample {
 pub(super) struct Scavenger {
     window: f64,
     datagram: f64,
-    slow_start: bool,
-    /// The window with which a queue ended slow start, and how long packets waited at least then,
-    /// until the next look at the queue.
-    started: Option<(f64, f64)>,
+    phase: Phase,
+    /// How a queue ended slow start, until the next look at the queue.
+    started: Option<Started>,
     pub(super) base: Base,
     round: Round,
     above: u32,
     empty: u32,
-    contest: Contest,
+    contention: Contention,
     losses: Losses,
     answers: Answers,
     /// When the last acknowledgement came.
@@ -69,51 +79,16 @@ pub(super) struct Scavenger {
     crowded: Option<Instant>,
     /// Best rate at which data was acknowledged, bytes a second.
     best_rate: f64,
-    drain: Option<Drain>,
-    next_drain: Instant,
-    drain_pause: f64,
-    /// Spreads the drains of flows that began together.
-    spread: u64,
+    drains: DrainTimer,
 }
 
-/// What a cut took away, until it is known whether it was right.
-#[derive(Clone, Debug)]
-struct Answered {
+/// How a queue ended slow start.
+#[derive(Copy, Clone, Debug)]
+struct Started {
+    /// The window then.
     window: f64,
-    share: f64,
-    empty: u32,
-    slow_start: bool,
-    lost_early: Option<Instant>,
-    blame: Blame,
-    back_to: Option<f64>,
-}
-
-/// The packets that the last cut answers.
-#[derive(Clone, Debug, Default)]
-struct Answers {
-    from: u64,
-    until: u64,
-    /// Those that have not arrived, and those that the next cut will answer.
-    lost: u32,
-    next: u32,
-    /// What can be taken back.
-    before: Option<Answered>,
-}
-
-#[derive(Copy, Clone, Debug)]
-struct Drain {
-    back_to: f64,
-    rounds: u32,
-    /// What N flows were, if it is the drain with which they become priority 0.
-    flows: Option<Former>,
-}
-
-/// What N flows have under way, what they had before what they recover from, and their round trip.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct Former {
-    pub(super) full: f64,
-    pub(super) had: f64,
-    pub(super) rtt: f64,
+    /// How long packets waited at least.
+    waited: f64,
 }
 
 impl Scavenger {
@@ -128,13 +103,17 @@ impl Scavenger {
         Scavenger {
             window,
             datagram,
-            slow_start,
+            phase: if slow_start {
+                Phase::SlowStart
+            } else {
+                Phase::Steady
+            },
             started: None,
             base,
             round: Round::default(),
             above: 0,
             empty: 0,
-            contest: Contest::default(),
+            contention: Contention::default(),
             losses: Losses::default(),
             answers: Answers::default(),
             heard: now,
@@ -145,10 +124,7 @@ impl Scavenger {
             share: if slow_start { 0.0 } else { window },
             crowded: None,
             best_rate: 0.0,
-            drain: None,
-            next_drain: now + Duration::from_secs_f64(TUNING.drain.first.as_secs_f64()),
-            drain_pause: TUNING.drain.first.as_secs_f64(),
-            spread: 0x9e37_79b9,
+            drains: DrainTimer::new(now),
         }
     }
 
@@ -163,11 +139,7 @@ impl Scavenger {
         let Former { full, rtt, .. } = before;
         let window = without_queue(full, base.get().unwrap_or(rtt), rtt);
         let mut scavenger = Scavenger::new(now, window, datagram, false, base);
-        scavenger.drain = Some(Drain {
-            back_to: scavenger.window,
-            rounds: TUNING.drain.rounds,
-            flows: Some(before),
-        });
+        scavenger.phase.begin_drain(scavenger.window, Some(before));
         scavenger.share = before.had.max(scavenger.share);
         let left =
             (scavenger.window * TUNING.drain.share.get()).max(TUNING.drain.from.get() * datagram);
@@ -180,12 +152,12 @@ impl Scavenger {
     }
 
     pub(super) fn in_slow_start(&self) -> bool {
-        self.slow_start
+        self.phase.is_slow_start()
     }
 
     /// Whether others are taken to need the path.
     pub(super) fn is_contested(&self) -> bool {
-        self.contest.is_on(self.heard)
+        self.phase.is_contested()
     }
 
     /// Pacing rate ÷ (window ÷ `smoothed`). A flow that hears of the path a few times a second
@@ -198,7 +170,8 @@ impl Scavenger {
 
     /// The window that others may take as the one which fills the path.
     pub(super) fn good_window(&self) -> f64 {
-        self.drain.map_or(self.window, |drain| drain.back_to)
+        let drain = self.phase.drain();
+        drain.map_or(self.window, |drain| drain.back_to)
     }
 
     /// The window that would just fill the path, by the best rate it has given.
@@ -246,7 +219,7 @@ impl Scavenger {
     }
 
     fn own_target(&self, now: Instant) -> f64 {
-        let target = if self.contest.is_on(now) {
+        let target = if self.phase.is_contested() {
             self.target()
         } else {
             self.scaled_target()
@@ -278,7 +251,8 @@ impl Scavenger {
     /// An acknowledgement.
     pub(super) fn on_acked(&mut self, now: Instant, sample: &Sample) -> Option<Verdict> {
         self.heard = now;
-        if self.contest.is_on(now) {
+        self.phase.on_time(now);
+        if self.phase.is_contested() {
             self.base.hold(now);
         }
         let (rtt, error) = (sample.rtt, sample.rtt_error);
@@ -290,14 +264,17 @@ impl Scavenger {
             .came(queueing, datagrams, self.window / self.datagram);
         let noise = self.noise();
         self.recent += ((queueing - noise).max(0.0) - self.recent) / 4.0;
-        if self.slow_start && self.drain.is_none() {
+        if self.phase == Phase::SlowStart {
             let least = self.round.least_of_few().unwrap_or(0.0);
             if least > self.target() / 2.0 {
-                self.slow_start = false;
-                self.started = Some((self.window, least));
+                self.phase.end_slow_start();
+                self.started = Some(Started {
+                    window: self.window,
+                    waited: least,
+                });
                 self.window *= 0.5;
                 self.share = self.window;
-                self.answers.before = None;
+                self.answers.keep_cut();
                 self.begin_drain(now, sample.rtt);
                 return Some(Verdict::Yields);
             }
@@ -313,11 +290,12 @@ impl Scavenger {
         self.scatter = scatter;
         self.round.scatter(scatter, self.path_target().of_path());
         // What ended slow start was no queue, as it turns out.
-        if let Some((window, _)) = self.started.take_if(|(_, waited)| *waited < scatter) {
-            self.slow_start = true;
-            self.window = self.window.max(window);
+        let started = self.started.take_if(|started| started.waited < scatter);
+        if let Some(started) = started {
+            self.phase.end_drain();
+            self.phase.back_to_slow_start();
+            self.window = self.window.max(started.window);
             self.share = 0.0;
-            self.drain = None;
         }
     }
 
@@ -328,8 +306,9 @@ impl Scavenger {
 
     /// A round trip's packets have been acknowledged, at `rate` bytes a second.
     pub(super) fn on_round(&mut self, now: Instant, rate: f64, may_grow: bool) -> Option<Verdict> {
+        self.phase.on_time(now);
         // What others leave says nothing of the path.
-        if !self.contest.is_on(now) {
+        if !self.phase.is_contested() {
             self.best_rate *= TUNING.packets.best_rate_kept.get();
         }
         self.best_rate = self.best_rate.max(rate);
@@ -341,25 +320,16 @@ impl Scavenger {
             self.base.trembles(now, noise);
         }
         let band = self.target() / 2.0;
-        if let Some(drain) = &mut self.drain {
-            drain.rounds -= 1;
-            let done = (drain.rounds == 0).then_some(*drain);
+        if let Some(drain) = self.phase.drain_mut() {
             self.above = 0;
-            if let Some(Drain { back_to, flows, .. }) = done {
-                self.drain = None;
-                self.window = back_to * TUNING.drain.after.get();
-                if let Some(Former { full, had, rtt }) = flows {
-                    // Now the path has been seen without what N flows kept in its queue.
-                    let base = self.base.get().unwrap_or(rtt);
-                    self.window = without_queue(full, base, rtt)
-                        .max(TUNING.growth.least.get() * self.datagram);
-                    self.share = self.usual(without_queue(had, base, rtt));
-                }
+            drain.rounds = drain.rounds.saturating_sub(1);
+            if drain.rounds == 0 {
+                self.end_drain();
                 self.base.without_us(now, look.least_rtt, band);
             }
             return None;
         }
-        if self.slow_start {
+        if self.phase == Phase::SlowStart {
             return None;
         }
         if self.window < self.datagram {
@@ -374,7 +344,9 @@ impl Scavenger {
         let queueing = look.queueing(self.noise(), target);
         let chance = (2.0 * self.noise()).max(self.scatter);
         let foreign = look.longest - chance > self.foreign();
-        self.contest.looks(now, look.rtt, foreign);
+        if self.contention.on_round(now, foreign) {
+            self.phase.on_contention(contention::until(now, look.rtt));
+        }
         self.learn_share(now, look, queueing, rate * (look.rtt - queueing));
         if queueing > target {
             return Some(self.retreat(now, look, queueing));
@@ -385,10 +357,8 @@ impl Scavenger {
         }
         let growth = self.growth(now, look, queueing, target);
         self.window += growth.max(0.0);
-        let overdue = self.next_drain.saturating_duration_since(now) > TUNING.drain.latest;
-        if (now >= self.next_drain || overdue)
-            && self.window > TUNING.drain.from.get() * self.datagram
-        {
+        let drained = TUNING.drain.from.get() * self.datagram;
+        if self.drains.is_due(now) && self.window > drained {
             self.begin_drain(now, look.rtt);
         }
         Some(Verdict::Grows)
@@ -396,7 +366,7 @@ impl Scavenger {
 
     /// `window` filled the path, or a part of it.
     fn learn_share(&mut self, now: Instant, look: &Look, queueing: f64, window: f64) {
-        if self.contest.is_on(now) {
+        if self.phase.is_contested() {
             self.crowded = Some(now);
             return;
         }
@@ -415,10 +385,10 @@ impl Scavenger {
     /// The queue is longer than it should be.
     fn retreat(&mut self, now: Instant, look: &Look, queueing: f64) -> Verdict {
         self.empty = 0;
-        self.answers.before = None;
-        self.contest.queued(now);
+        self.answers.keep_cut();
+        self.on_queue(now);
         self.above += 1;
-        let contested = self.contest.is_on(now);
+        let contested = self.phase.is_contested();
         match self.above {
             1 if contested => self.cut(look.rtt, 0.5),
             1 => self.cut_to(look, queueing),
@@ -426,7 +396,7 @@ impl Scavenger {
             3 if !contested => self.cut_to(look, queueing),
             above if above % 2 == 1 => {
                 if !contested || queueing > self.scaled_target() {
-                    self.contest.begin(now, look.rtt);
+                    self.phase.on_contention(contention::until(now, look.rtt));
                 }
                 self.cut(look.rtt, 0.5);
             }
@@ -435,89 +405,32 @@ impl Scavenger {
         Verdict::Yields
     }
 
-    /// By how much to grow, in bytes.
-    fn growth(&mut self, now: Instant, look: &Look, queueing: f64, target: f64) -> f64 {
-        let size = self.window / self.datagram;
-        // Below one datagram a round lasts longer than a round trip.
-        let step =
-            TUNING.growth.step.get() * self.datagram * (size / TUNING.growth.at.get()).sqrt()
-                / size.min(1.0);
-        let step = step.min(self.window);
-        if queueing >= target / 2.0 {
-            // Where delays tremble, a spike that some were spared says nothing of the queue.
-            let queue = look.least >= target / 4.0 || self.noise() == 0.0;
-            if queue {
-                self.empty = 0;
-                self.contest.queued(now);
-            }
-            // What others keep in it, BBR above all, is not room for us.
-            let theirs = look.least - self.noise() >= target / 4.0 && self.contest.is_on(now);
-            return if theirs { 0.0 } else { step };
-        }
-        self.empty += 1;
-        match self.contest.empty(now) {
-            Step::Wait => {
-                let listening = (TUNING.returns.wait.get() * self.full_window())
-                    .min(TUNING.returns.listening.get() * self.datagram * look.rtt);
-                return listening - self.window;
-            }
-            Step::Probe => return TUNING.returns.probe.get() * self.full_window() - self.window,
-            Step::Free if self.empty < TUNING.growth.empty_rounds => return step,
-            Step::Free | Step::Return => {}
-        }
-        if self.window >= TUNING.returns.to.get() * self.share {
-            self.contest.has_returned();
-        }
-        if self.empty.is_multiple_of(2) {
-            0.0
-        } else if self.window < TUNING.returns.to.get() * self.share {
-            let most = match self.is_managed(now) && self.contest.is_careful(now) {
-                true => self.careful_step(look),
-                false => self.share - self.window,
-            };
-            (self.window * (TUNING.returns.factor.get() - 1.0))
-                .min(self.share - self.window)
-                .min(most)
-        } else if self.empty >= 4 * TUNING.growth.empty_rounds {
-            let most = match self.is_managed(now) {
-                true => self.careful_step(look),
-                false => f64::INFINITY,
-            };
-            (self.window * (TUNING.growth.explore.get() - 1.0))
-                .min(most)
-                .max(step)
-        } else {
-            step
-        }
+    /// There is a queue: what was seen of an empty one counts no more.
+    fn on_queue(&mut self, now: Instant) {
+        let met = self.phase.on_queue();
+        self.contention.on_queue(now, met);
     }
 
-    /// By how much the window may grow in a managed queue where the path may be full at any moment:
-    /// in a return after others were met in one, and beyond what is known. It is what the target
-    /// holds, for each of the path's own round trips in this one. Where the way back has a queue, a
-    /// round takes several of them.
-    fn careful_step(&self, look: &Look) -> f64 {
-        let rounds = (look.rtt / self.base.get().unwrap_or(look.rtt)).max(1.0);
-        (rounds * self.best_rate * self.target()).max(self.datagram)
+    /// The window is again what it was before the drain; after N flows, what fills the path by the
+    /// round trip that was seen without what they kept in its queue.
+    fn end_drain(&mut self) {
+        let Some(drain) = self.phase.end_drain() else {
+            return;
+        };
+        self.window = drain.back_to * TUNING.drain.after.get();
+        if let Some(Former { full, had, rtt }) = drain.former {
+            let base = self.base.get().unwrap_or(rtt);
+            let least = TUNING.growth.least.get() * self.datagram;
+            self.window = without_queue(full, base, rtt).max(least);
+            self.share = self.usual(without_queue(had, base, rtt));
+        }
     }
 
     fn begin_drain(&mut self, now: Instant, rtt: f64) {
-        self.drain = Some(Drain {
-            back_to: self.window,
-            rounds: TUNING.drain.rounds,
-            flows: None,
-        });
+        self.phase.begin_drain(self.window, None);
         self.window *= TUNING.drain.share.get();
         self.above = 0;
-        self.drain_pause = (self.drain_pause * 1.5).min(TUNING.drain.pause.as_secs_f64());
-        // A quarter more or less, from what this flow has lived through.
-        self.spread = self
-            .spread
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add((rtt * 1e9) as u64 | 1);
-        let part = (self.spread >> 40) as f64 / (1_u64 << 24) as f64;
-        let pause =
-            self.drain_pause.max(TUNING.drain.round_trips.get() * rtt) * (0.75 + 0.5 * part);
-        self.next_drain = now + Duration::from_secs_f64(pause).min(TUNING.drain.latest);
+        self.drains.on_drain(now, rtt);
     }
 
     /// Leaves so much that a queue of our own would shrink to a quarter of the target.
@@ -529,111 +442,6 @@ impl Scavenger {
 
     fn cut(&mut self, rtt: f64, share: f64) {
         self.window = (self.window * share).max(self.floor(rtt));
-    }
-
-    /// A datagram was lost.
-    pub(super) fn on_lost(&mut self, packet: u64) {
-        self.losses.one_lost();
-        let answers = &mut self.answers;
-        if packet >= answers.until {
-            answers.next = answers.next.saturating_add(1);
-        } else if packet >= answers.from {
-            answers.lost = answers.lost.saturating_add(1);
-        }
-    }
-
-    /// A datagram that was told as lost has arrived: true if it was the last that a cut answered,
-    /// which is taken back.
-    pub(super) fn on_spurious_loss(&mut self, packet: u64) -> bool {
-        self.losses.one_came();
-        let answers = &mut self.answers;
-        if !(answers.from..answers.until).contains(&packet) {
-            return false;
-        }
-        answers.lost = answers.lost.saturating_sub(1);
-        if answers.lost > 0 {
-            return false;
-        }
-        let Some(before) = answers.before.take() else {
-            return false;
-        };
-        answers.until = answers.from;
-        self.window = self.window.max(before.window);
-        self.share = self.share.max(before.share);
-        self.empty = self.empty.max(before.empty);
-        self.slow_start = before.slow_start;
-        self.lost_early = before.lost_early;
-        self.losses.blames_again(before.blame);
-        if let (Some(drain), Some(back_to)) = (&mut self.drain, before.back_to) {
-            drain.back_to = drain.back_to.max(back_to);
-        }
-        true
-    }
-
-    /// A cut follows that answers what was lost since the last one.
-    fn answer(&mut self, next: u64, may_be_undone: bool) {
-        let before = may_be_undone.then(|| Answered {
-            window: self.window,
-            share: self.share,
-            empty: self.empty,
-            slow_start: self.slow_start,
-            lost_early: self.lost_early,
-            blame: self.losses.blame(),
-            back_to: self.drain.map(|drain| drain.back_to),
-        });
-        self.answers = Answers {
-            from: self.answers.until,
-            until: next,
-            lost: self.answers.next,
-            next: 0,
-            before,
-        };
-    }
-
-    /// Packets were lost, or marked: at most once in a round trip. A mark is always the work of a
-    /// queue. `next` is the number of the next packet.
-    pub(super) fn on_loss(&mut self, rtt: f64, persistent: bool, mark: bool, next: u64) {
-        self.answer(next, !(persistent || mark));
-        self.started = None;
-        self.slow_start = false;
-        let queue = self.noise() + TUNING.managed.queued.get() * self.target();
-        let full = mark || self.losses.lost(self.heard, queue);
-        if full && self.recent < self.foreign() {
-            self.lost_early = Some(self.heard);
-        }
-        if persistent {
-            // Nothing came through: that says nothing of what this flow usually has, to which it
-            // returns. In slow start it had something, too.
-            if self.share <= 0.0 {
-                self.share = self.window * TUNING.managed.after_loss.get();
-            }
-            if self.drain.take().is_some_and(|drain| drain.flows.is_some()) {
-                self.share = self.usual(self.share);
-            }
-            self.empty = 0;
-            self.cut(rtt, 0.0);
-            return;
-        }
-        let share = match full {
-            true => TUNING.managed.after_loss.get(),
-            false => TUNING.managed.after_chance.get(),
-        };
-        if let Some(drain) = &mut self.drain {
-            drain.back_to *= share.max(TUNING.managed.after_loss.get());
-            if let Some(before) = &mut drain.flows {
-                before.full *= share.max(TUNING.managed.after_loss.get());
-            }
-            return;
-        }
-        self.cut(rtt, share);
-        if full {
-            // Whoever drops packets at a short queue shows nothing else: grow no faster than those
-            // who know losses only.
-            self.empty = 0;
-            if !self.contest.is_on(self.heard) {
-                self.share = self.share.min(self.window);
-            }
-        }
     }
 }
 
