@@ -1,7 +1,11 @@
 //! What a controller tells about itself.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
+
+use serde::de::{Error as _, Unexpected};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::priority::Priority;
 
@@ -33,9 +37,10 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Why the flow is not faster, as far as its congestion controller can see.
+/// Why a flow is not faster. A controller sees the first six; who drives it may know better.
+///
+/// It is read and written as [`word`](Self::word).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum LimitedBy {
     /// Slow start: the rate of the path is not known yet, or all of a raised priority is on its way
     /// to what it is worth (0.25 to 1, not 1 to 4).
@@ -53,6 +58,51 @@ pub enum LimitedBy {
     Loss,
     /// Nothing has cut the window; it is growing.
     Growth,
+    /// A limit on what its program sends holds it back.
+    Capped,
+    /// Flows above its priority 0 come first under such a limit.
+    BehindOthers,
+    /// The receiver takes no more for now.
+    Receiver,
+    /// The path holds more than one flow may have in flight.
+    FlowControl,
+    /// Nothing arrives from the receiver at all.
+    Unanswered,
+}
+
+impl LimitedBy {
+    /// All of them.
+    pub const ALL: [LimitedBy; 11] = [
+        LimitedBy::SlowStart,
+        LimitedBy::Application,
+        LimitedBy::Yielding,
+        LimitedBy::Path,
+        LimitedBy::Loss,
+        LimitedBy::Growth,
+        LimitedBy::Capped,
+        LimitedBy::BehindOthers,
+        LimitedBy::Receiver,
+        LimitedBy::FlowControl,
+        LimitedBy::Unanswered,
+    ];
+
+    /// Its word in messages and in JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            LimitedBy::SlowStart => "slow-start",
+            LimitedBy::Application => "application-limited",
+            LimitedBy::Yielding => "yielding",
+            LimitedBy::Path => "path-limited",
+            LimitedBy::Loss => "loss-limited",
+            LimitedBy::Growth => "growing",
+            LimitedBy::Capped => "capped",
+            LimitedBy::BehindOthers => "behind-others",
+            LimitedBy::Receiver => "receiver-limited",
+            LimitedBy::FlowControl => "window-limited",
+            LimitedBy::Unanswered => "unanswered",
+        }
+    }
 }
 
 impl fmt::Display for LimitedBy {
@@ -60,10 +110,27 @@ impl fmt::Display for LimitedBy {
         f.pad(match self {
             LimitedBy::SlowStart => "slow start",
             LimitedBy::Application => "application",
-            LimitedBy::Yielding => "yielding",
             LimitedBy::Path => "path",
             LimitedBy::Loss => "loss",
             LimitedBy::Growth => "growth",
+            other => other.word(),
+        })
+    }
+}
+
+impl Serialize for LimitedBy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+impl<'de> Deserialize<'de> for LimitedBy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LimitedBy, D::Error> {
+        let word = <Cow<'de, str>>::deserialize(deserializer)?;
+        let known = LimitedBy::ALL.into_iter().find(|one| one.word() == word);
+        known.ok_or_else(|| {
+            let words = "why a transfer is not faster: see `limited_by`";
+            D::Error::invalid_value(Unexpected::Str(&word), &words)
         })
     }
 }
@@ -102,4 +169,23 @@ pub struct Report {
     pub acked_bytes: u64,
     /// Bytes lost since the beginning.
     pub lost_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::IntoDeserializer as _;
+    use serde::de::value::{Error, StrDeserializer};
+
+    use super::*;
+
+    #[test]
+    fn words_are_told_apart_and_read_again() {
+        for (index, reason) in LimitedBy::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index, "the list has all of them in order");
+            let word: StrDeserializer<'_, Error> = reason.word().into_deserializer();
+            assert_eq!(LimitedBy::deserialize(word), Ok(reason));
+        }
+        let other: StrDeserializer<'_, Error> = "tired".into_deserializer();
+        assert!(LimitedBy::deserialize(other).is_err());
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use indicatif::HumanBytes;
-use ringway_node::control::{Client, PathReport, Request, TransferStatus};
+use ringway_node::control::{Client, LimitedBy, PathReport, Request, TransferStatus};
 
 use crate::cli::{CancelArgs, PriorityArgs, SendArgs, TransfersArgs};
 use crate::limits::WATCH_INTERVAL;
@@ -278,7 +278,7 @@ fn shared(with: &[String]) -> Option<String> {
 
 /// What keeps it from being faster, with the interface where the limit is that of one.
 fn limit(transfer: &TransferStatus) -> Option<String> {
-    let words = in_words(transfer.limited_by.as_deref()?);
+    let words = in_words(transfer.limited_by?);
     Some(match transfer.capped_by.as_deref() {
         Some(interface) if interface != "all" => {
             words.replacen("upload limit", &format!("upload limit of {interface}"), 1)
@@ -288,19 +288,18 @@ fn limit(transfer: &TransferStatus) -> Option<String> {
 }
 
 /// What keeps a transfer from being faster, for people; `transfers --help` explains it.
-fn in_words(limited_by: &str) -> &str {
+fn in_words(limited_by: LimitedBy) -> &'static str {
     match limited_by {
-        "capped" => "upload limit",
-        "behind-others" => "upload limit: others come first",
-        "yielding" => "gives way to other traffic",
-        "path-limited" => "takes all that is free",
-        "loss-limited" => "the network is full",
-        "slow-start" | "growing" => "trying to go faster",
-        "receiver-limited" => "the receiver takes no more",
-        "window-limited" => "as fast as one file may",
-        "unanswered" => "the receiver does not answer",
-        "application-limited" => "slower than the network",
-        other => other,
+        LimitedBy::Capped => "upload limit",
+        LimitedBy::BehindOthers => "upload limit: others come first",
+        LimitedBy::Yielding => "gives way to other traffic",
+        LimitedBy::Path => "takes all that is free",
+        LimitedBy::Loss => "the network is full",
+        LimitedBy::SlowStart | LimitedBy::Growth => "trying to go faster",
+        LimitedBy::Receiver => "the receiver takes no more",
+        LimitedBy::FlowControl => "as fast as one file may",
+        LimitedBy::Unanswered => "the receiver does not answer",
+        LimitedBy::Application => "slower than the network",
     }
 }
 
@@ -349,8 +348,6 @@ pub(crate) async fn cancel(context: &Context, args: CancelArgs) -> Result<(), Fa
 
 #[cfg(test)]
 mod tests {
-    use ringway_node::control::LIMITED_BY;
-
     use super::*;
 
     /// What `transfers --help` says of the notes: the note that people see, and the words of
@@ -384,13 +381,14 @@ mod tests {
         let explained = explained();
         let words = explained.iter().flat_map(|(_, words)| words);
         let mut words: Vec<_> = words.map(String::as_str).collect();
-        let mut given = LIMITED_BY;
+        let mut given = LimitedBy::ALL.map(LimitedBy::word);
         words.sort_unstable();
         given.sort_unstable();
         assert_eq!(words, given);
         for (note, words) in &explained {
             for word in words {
-                assert_eq!(in_words(word), note, "{word}");
+                let reason = LimitedBy::ALL.into_iter().find(|one| one.word() == word);
+                assert_eq!(reason.map(in_words), Some(note.as_str()), "{word}");
             }
         }
     }

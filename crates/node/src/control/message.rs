@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+pub use ringway_dtl::LimitedBy;
 use serde::{Deserialize, Serialize};
 
 /// A command to the member daemon.
@@ -260,21 +261,6 @@ pub struct LinkStatus {
     pub idle_s: f64,
 }
 
-/// Every word of [`TransferStatus::limited_by`].
-pub const LIMITED_BY: [&str; 11] = [
-    "capped",
-    "behind-others",
-    "yielding",
-    "path-limited",
-    "loss-limited",
-    "slow-start",
-    "growing",
-    "receiver-limited",
-    "window-limited",
-    "unanswered",
-    "application-limited",
-];
-
 /// A transfer as its daemon sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransferStatus {
@@ -326,7 +312,7 @@ pub struct TransferStatus {
     /// | `window-limited` | the path holds more than one transfer may have in flight |
     /// | `unanswered` | nothing arrives from the receiver at all |
     /// | `application-limited` | the network would take more than the disk gives |
-    pub limited_by: Option<String>,
+    pub limited_by: Option<LimitedBy>,
     /// Whose upload limit that is, if it is one: an interface's name, or `all` for the limit on
     /// all transfers.
     pub capped_by: Option<String>,

@@ -292,7 +292,7 @@ impl Live {
         per_second(last.bytes.saturating_sub(first.bytes), last.at - first.at)
     }
 
-    /// Why an active transfer is not faster, one of [`LIMITED_BY`](crate::control::LIMITED_BY).
+    /// Why an active transfer is not faster.
     fn limit(
         &self,
         now: Instant,
@@ -300,35 +300,31 @@ impl Live {
         held: Option<&HeldBack>,
         by_network: Option<LimitedBy>,
         rtt: Duration,
-    ) -> Option<&'static str> {
-        match held {
-            Some(held) if priority.is_scavenger() && held.others_come_first => {
-                return Some("behind-others");
-            }
-            Some(_) => return Some("capped"),
-            None => {}
+    ) -> Option<LimitedBy> {
+        if let Some(held) = held {
+            let behind = priority.is_scavenger() && held.others_come_first;
+            return Some(if behind {
+                LimitedBy::BehindOthers
+            } else {
+                LimitedBy::Capped
+            });
         }
         if self.is_unanswered(now) {
-            return Some("unanswered");
+            return Some(LimitedBy::Unanswered);
         }
-        Some(match by_network? {
-            LimitedBy::Yielding => "yielding",
-            LimitedBy::Path => "path-limited",
-            LimitedBy::Loss => "loss-limited",
-            // There is data, and the network would take more: the receiver has not allowed it, and
-            // why is seen from where the data is.
-            LimitedBy::Application if self.waits_for_the_network(now) || self.mostly_waits() => {
-                if self.uses_its_window(rtt) {
-                    "window-limited"
+        // There is data, and the network would take more: the receiver has not allowed it, and why
+        // is seen from where the data is.
+        let allows_no_more = || self.waits_for_the_network(now) || self.mostly_waits();
+        match by_network {
+            Some(LimitedBy::Application) if allows_no_more() => {
+                Some(if self.uses_its_window(rtt) {
+                    LimitedBy::FlowControl
                 } else {
-                    "receiver-limited"
-                }
+                    LimitedBy::Receiver
+                })
             }
-            LimitedBy::Application => "application-limited",
-            LimitedBy::SlowStart => "slow-start",
-            LimitedBy::Growth => "growing",
-            _ => return None,
-        })
+            reason => reason,
+        }
     }
 
     /// Names come from `directory`.
@@ -372,7 +368,7 @@ impl Live {
             priority: record.priority.get(),
             blake3: record.hash.map(|hash| hash.to_hex().to_string()),
             resumed_from: self.resumed.load(Ordering::Relaxed),
-            limited_by: limit.map(str::to_owned),
+            limited_by: limit,
             shares_with: match channel.as_ref().filter(|_| sends) {
                 Some(channel) => names(directory, channel.connection.coupled_with()),
                 None => Vec::new(),
@@ -427,32 +423,21 @@ fn per_second(bytes: u64, time: Duration) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use ringway_transport::Signer as _;
 
     use super::super::record::TransferId;
     use super::super::uplink::Uplink;
     use super::*;
-    use crate::control::LIMITED_BY;
     use crate::identity::Identity;
 
-    /// What the controller may say of a sender that has nothing in its way, and the word for it.
-    const OF_THE_NETWORK: [(LimitedBy, &str); 6] = [
-        (LimitedBy::SlowStart, "slow-start"),
-        (LimitedBy::Application, "application-limited"),
-        (LimitedBy::Yielding, "yielding"),
-        (LimitedBy::Path, "path-limited"),
-        (LimitedBy::Loss, "loss-limited"),
-        (LimitedBy::Growth, "growing"),
-    ];
-    /// Words for what the controller does not know.
-    const OF_THE_REST: [&str; 5] = [
-        "behind-others",
-        "capped",
-        "receiver-limited",
-        "unanswered",
-        "window-limited",
+    /// What the controller may say of a sender that has nothing in its way.
+    const OF_THE_NETWORK: [LimitedBy; 6] = [
+        LimitedBy::SlowStart,
+        LimitedBy::Application,
+        LimitedBy::Yielding,
+        LimitedBy::Path,
+        LimitedBy::Loss,
+        LimitedBy::Growth,
     ];
 
     const RTT: Duration = Duration::from_millis(100);
@@ -482,32 +467,15 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_of_the_controller_has_its_word() {
+    fn the_controllers_reason_counts_where_nothing_else_holds_a_sender_back() {
         let (live, now) = (live(), Instant::now());
         for priority in PRIORITIES {
-            for (reason, word) in OF_THE_NETWORK {
+            for reason in OF_THE_NETWORK {
                 let limit = live.limit(now, priority, None, Some(reason), RTT);
-                assert_eq!(limit, Some(word), "{reason:?}");
+                assert_eq!(limit, Some(reason));
             }
             assert_eq!(live.limit(now, priority, None, None, RTT), None);
         }
-        // The compiler does not tell of a new reason: the controller's crate may add one at any
-        // time.
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../dtl/src/report.rs");
-        let source = std::fs::read_to_string(path).unwrap();
-        let (_, reasons) = source.split_once("pub enum LimitedBy {\n").unwrap();
-        let (reasons, _) = reasons.split_once("\n}\n").unwrap();
-        let lines = reasons.lines().map(str::trim);
-        let named: Vec<_> = lines.filter(|line| !line.starts_with("///")).collect();
-        let tested = OF_THE_NETWORK.map(|(reason, _)| format!("{reason:?},"));
-        assert_eq!(named, tested);
-    }
-
-    #[test]
-    fn the_words_are_those_that_users_are_told_of() {
-        let words = OF_THE_NETWORK.iter().map(|(_, word)| *word);
-        let words: BTreeSet<_> = words.chain(OF_THE_REST).collect();
-        assert_eq!(words, BTreeSet::from(LIMITED_BY));
     }
 
     #[test]
@@ -517,19 +485,23 @@ mod tests {
         let (soon, later) = (BLOCKED / 2, SILENT * 2);
         live.begins_to_write();
         let application = Some(LimitedBy::Application);
-        assert_eq!(limit(soon, application), Some("application-limited"));
-        assert_eq!(limit(later, application), Some("receiver-limited"));
+        assert_eq!(limit(soon, application), Some(LimitedBy::Application));
+        assert_eq!(limit(later, application), Some(LimitedBy::Receiver));
         // The window is used up: that is the reason, whoever waits for it.
-        assert_eq!(limit(later, Some(LimitedBy::Loss)), Some("loss-limited"));
+        assert_eq!(limit(later, Some(LimitedBy::Loss)), Some(LimitedBy::Loss));
         *live.lock_heard() = Some((1, now));
-        assert_eq!(limit(soon, application), Some("application-limited"));
-        let all = OF_THE_NETWORK.iter().map(|(reason, _)| Some(*reason));
+        assert_eq!(limit(soon, application), Some(LimitedBy::Application));
+        let all = OF_THE_NETWORK.into_iter().map(Some);
         for reason in all.chain([None]) {
-            assert_eq!(limit(later, reason), Some("unanswered"), "{reason:?}");
+            assert_eq!(
+                limit(later, reason),
+                Some(LimitedBy::Unanswered),
+                "{reason:?}"
+            );
         }
         // There is nothing to be answered.
         live.has_written();
-        assert_eq!(limit(later, application), Some("application-limited"));
+        assert_eq!(limit(later, application), Some(LimitedBy::Application));
     }
 
     #[test]
@@ -537,8 +509,8 @@ mod tests {
         let window = u64::from(QUIC_STREAM_WINDOW);
         // In a round trip of a tenth of a second.
         for (in_a_second, word) in [
-            (7 * window, "receiver-limited"),
-            (8 * window, "window-limited"),
+            (7 * window, LimitedBy::Receiver),
+            (8 * window, LimitedBy::FlowControl),
         ] {
             let (live, now) = (live(), Instant::now());
             let moment = |at, bytes| Sample {
@@ -573,27 +545,27 @@ mod tests {
                 let now = Instant::now();
                 let held = sender.held_back(now);
                 PRIORITIES.map(|priority| {
-                    let word = |reason| live.limit(now, priority, held.as_ref(), reason, RTT);
-                    let words = OF_THE_NETWORK.map(|(reason, _)| word(Some(reason)));
+                    let limit = |reason| live.limit(now, priority, held.as_ref(), reason, RTT);
+                    let held = OF_THE_NETWORK.map(|reason| limit(Some(reason)));
                     // Whatever the network says.
-                    match words.iter().all(|other| *other == word(None)) {
-                        true => word(None),
-                        false => Some("of the network"),
-                    }
+                    limit(None).filter(|first| held.iter().all(|other| *other == Some(*first)))
                 })
             };
-            assert_eq!(limits(), [Some("of the network"); 2]);
+            assert_eq!(limits(), [None; 2], "the network alone decides");
             let soon = Duration::from_millis(50);
             let wait = tokio::time::timeout(soon, sender.acquire(100_000));
             assert!(wait.await.is_err());
-            assert_eq!(limits(), [Some("capped"); 2]);
+            assert_eq!(limits(), [Some(LimitedBy::Capped); 2]);
             let other = flow();
-            assert_eq!(limits(), [Some("capped"); 2], "it wants nothing");
+            assert_eq!(limits(), [Some(LimitedBy::Capped); 2], "it wants nothing");
             let wait = tokio::time::timeout(soon, other.acquire(100_000));
             assert!(wait.await.is_err());
-            assert_eq!(limits(), [Some("behind-others"), Some("capped")]);
+            assert_eq!(
+                limits(),
+                [Some(LimitedBy::BehindOthers), Some(LimitedBy::Capped)]
+            );
             drop(other);
-            assert_eq!(limits(), [Some("capped"); 2]);
+            assert_eq!(limits(), [Some(LimitedBy::Capped); 2]);
         }
     }
 }

@@ -18,7 +18,7 @@ use super::service::{Setup, TransferError, Transfers};
 use super::wire::{Frame, Offer};
 use crate::certificate::{Certificate, CertificateFields};
 use crate::config::ReceiveConfig;
-use crate::control::TransferStatus;
+use crate::control::{LimitedBy, TransferStatus};
 use crate::directory::Directory;
 use crate::identity::Identity;
 use crate::limits::{CONNECTING_PER_MEMBER, RECEIVES_PER_MEMBER, SENDS};
@@ -469,14 +469,19 @@ async fn a_slow_receiver_is_told_of_although_it_takes_a_block_now_and_then() {
         }
     });
     let status = || bench.transfers.status(&id).unwrap().0;
-    let limit = || status().limited_by.unwrap_or_default();
-    eventually("it is the receiver", || limit() == "receiver-limited").await;
+    let limit = || status().limited_by;
+    eventually("it is the receiver", || {
+        limit() == Some(LimitedBy::Receiver)
+    })
+    .await;
     let mut told = Vec::new();
     for _ in 0..20 {
         tokio::time::sleep(Duration::from_millis(100)).await;
         told.push(limit());
     }
-    let by_receiver = told.iter().filter(|told| *told == "receiver-limited");
+    let by_receiver = told
+        .iter()
+        .filter(|told| **told == Some(LimitedBy::Receiver));
     assert!(by_receiver.count() >= 15, "{told:?}");
     assert!(status().rate > Some(0.0));
     reading.abort();
@@ -488,8 +493,11 @@ async fn a_receiver_that_stops_reading_stops_the_sender_which_says_so_and_goes_o
     let bench = bench(true);
     let (id, _connection, mut sink, mut stream) = accepted(&bench, SIZE).await;
     let status = || bench.transfers.status(&id).unwrap().0;
-    let limit = || status().limited_by.unwrap_or_default();
-    eventually("it is the receiver", || limit() == "receiver-limited").await;
+    let limit = || status().limited_by;
+    eventually("it is the receiver", || {
+        limit() == Some(LimitedBy::Receiver)
+    })
+    .await;
     let stopped = status();
     assert_eq!(stopped.state, "active");
     // What the receiver allows, and the block that waits.

@@ -74,11 +74,11 @@ async fn a_sender_that_an_upload_limit_holds_back_keeps_its_connection_until_it_
         let bench = bench_with(true, patience(with_room), Some(1000));
         let (id, connection, _sink, _stream) = accepted(&bench, 40 << 20).await;
         let status = || bench.transfers.status(&id).unwrap().0;
-        let limit = || status().limited_by.unwrap_or_default();
+        let limit = || status().limited_by;
         if goes_on {
-            eventually("it is held back", || limit() == "capped").await;
+            eventually("it is held back", || limit() == Some(LimitedBy::Capped)).await;
             tokio::time::sleep(STANDSTILL).await;
-            assert_eq!(limit(), "capped");
+            assert_eq!(limit(), Some(LimitedBy::Capped));
             assert!(connection.close_reason().is_none());
         } else {
             let reason = || status().reason.unwrap_or_default();
