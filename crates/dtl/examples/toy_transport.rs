@@ -55,7 +55,7 @@ impl Sender {
 
     /// Sends as many packets as window and pacing rate allow.
     fn send(&mut self, now: Instant) -> io::Result<()> {
-        // At the rate of this moment: whoever computes ahead when the next packet is due must do so
+        // At the rate of this moment: who computes ahead when the next packet is due must do so
         // again after each acknowledgement, loss and change of priority, or a flow that is
         // raised from the floor of priority 0 waits for up to two seconds.
         let since = now.saturating_duration_since(self.counted).as_secs_f64();

@@ -27,8 +27,8 @@ pub struct Controller {
     priority: Priority,
     engine: Engine,
     round_trip: RoundTrip,
-    /// What was waited for on the way back when the receiver told it last.
-    way_back: Option<(Instant, Duration)>,
+    /// As the receiver reported it last.
+    way_back: Option<WayBack>,
     batch: Batch,
     /// Losses of packets sent until then belong to a cut that was already made.
     recovering_since: Option<Instant>,
@@ -72,6 +72,23 @@ impl Engine {
     }
 }
 
+/// What waits on the way back.
+#[derive(Copy, Clone, Debug)]
+struct WayBack {
+    at: Instant,
+    waits: Duration,
+}
+
+/// A packet's round trip.
+#[derive(Copy, Clone, Debug)]
+struct Trip {
+    rtt: Duration,
+    /// By how much it may have been longer.
+    error: Duration,
+    /// For how long the receiver held the acknowledgement back.
+    receive_delay: Duration,
+}
+
 /// What the acknowledgements since the last end of a batch say together.
 #[derive(Clone, Debug, Default)]
 struct Batch {
@@ -80,8 +97,8 @@ struct Batch {
     /// Number and size of the newest packet.
     newest: u64,
     size: u64,
-    /// The smallest RTT, with its error and the receive delay that came with it.
-    rtt: Option<(Duration, Duration, Duration)>,
+    /// The one with the smallest RTT.
+    rtt: Option<Trip>,
     one_way_delay: Option<Duration>,
     /// When the newest marked packet was sent.
     marked: Option<Instant>,
@@ -136,13 +153,18 @@ impl Controller {
         let batch = &mut self.batch;
         batch.bytes = batch.bytes.saturating_add(sample.bytes);
         batch.packets = batch.packets.saturating_add(1);
+        // Older packets waited at the receiver for the common acknowledgement.
         if batch.packets == 1 || sample.packet >= batch.newest {
             batch.newest = sample.packet;
             batch.size = sample.bytes;
             self.newest = sample.packet;
         }
-        if batch.rtt.is_none_or(|(rtt, ..)| sample.rtt <= rtt) {
-            batch.rtt = Some((sample.rtt, sample.rtt_error, sample.receive_delay));
+        if batch.rtt.is_none_or(|trip| sample.rtt <= trip.rtt) {
+            batch.rtt = Some(Trip {
+                rtt: sample.rtt,
+                error: sample.rtt_error,
+                receive_delay: sample.receive_delay,
+            });
         }
         let least = batch.one_way_delay.into_iter().chain(sample.one_way_delay);
         batch.one_way_delay = least.min();
@@ -161,13 +183,13 @@ impl Controller {
     /// Without an [`on_ack`](Self::on_ack) since the last end it does nothing.
     pub fn on_ack_batch_end(&mut self, now: Instant, in_flight: u64) {
         let batch = std::mem::take(&mut self.batch);
-        let Some((rtt, rtt_error, receive_delay)) = batch.rtt else {
+        let Some(trip) = batch.rtt else {
             return;
         };
-        let rtt = self.round_trip.update(rtt, receive_delay);
-        let rtt_error = rtt_error.min(MAX_RTT.saturating_sub(rtt));
-        let fresh = |told: Instant| now.saturating_duration_since(told) <= ONE_WAY_KEPT;
-        self.way_back = self.way_back.filter(|(told, _)| fresh(*told));
+        let rtt = self.round_trip.update(trip.rtt, trip.receive_delay);
+        let rtt_error = trip.error.min(MAX_RTT.saturating_sub(rtt));
+        let fresh = |back: &WayBack| now.saturating_duration_since(back.at) <= ONE_WAY_KEPT;
+        self.way_back = self.way_back.filter(fresh);
         // A window of which less than half was used says nothing about the path (RFC 9002 §7.8).
         // Half, because pacing and a doubling in slow start leave some of it unused for
         // good reasons.
@@ -205,15 +227,18 @@ impl Controller {
         }
     }
 
-    /// The time of the way there of a packet whose round trip took `rtt`, where the receiver tells
-    /// it apart from acknowledgements, and now and then only. As [`AckSample::one_way_delay`]:
-    /// by two clocks. Priority 0 takes what waits on the way back off its round trips by it; a
-    /// controller with the paper's algorithm wants it in each sample, or not at all, and ignores it
-    /// here.
+    /// The time of the way there of a packet whose round trip took `rtt`, where the receiver
+    /// reports it apart from acknowledgements, and now and then only. As
+    /// [`AckSample::one_way_delay`]: by two clocks. Priority 0 takes what waits on the way back
+    /// off its round trips by it; a controller with the paper's algorithm wants it in each sample,
+    /// or not at all, and ignores it here.
     pub fn on_one_way_delay(&mut self, now: Instant, rtt: Duration, one_way: Duration) {
         if let Engine::Adaptive(adaptive) = &mut self.engine {
             let back = adaptive.on_one_way_delay(now, rtt, one_way);
-            self.way_back = Some((now, back));
+            self.way_back = Some(WayBack {
+                at: now,
+                waits: back,
+            });
         }
     }
 
@@ -228,7 +253,7 @@ impl Controller {
         }
     }
 
-    /// A packet that was told as lost has arrived: the path has only reordered it. Call it before
+    /// A packet that was deemed lost has arrived: the path has only reordered it. Call it before
     /// [`on_ack`](Self::on_ack) for the packet, if that is called. Once all that a cut answered
     /// have arrived, the default algorithm takes the cut back.
     pub fn on_spurious_loss(&mut self, now: Instant, sample: &LossSample) {
@@ -382,7 +407,7 @@ impl Controller {
     /// The state of the controller, to be shown to a person or written to a log.
     #[must_use]
     pub fn report(&self) -> Report {
-        let way_back = self.way_back.map(|(_, waits)| waits);
+        let way_back = self.way_back.map(|back| back.waits);
         let (base, queueing, limit) = match &self.engine {
             Engine::Adaptive(adaptive) => (
                 adaptive.base_delay(),

@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use self::likeness::Likeness;
-use self::member::Member;
+use self::member::{Bin, Member};
 use crate::limits::MAX_COUPLED;
 
 /// Service, in bytes for each unit of weight, up to which a 64-bit float counts single bytes with
@@ -55,7 +55,7 @@ pub struct Look {
 ///
 /// Each group (one peer, one path) has a congestion control of its own, and is worth the sum of its
 /// priorities to strangers. Whether two of them meet in one queue, which is mostly that of the own
-/// line, nobody says. But packets that left at the same moment then waited for the same time: the
+/// line, is not known. But packets that left at the same moment then waited for the same time: the
 /// round trips of both rise and fall together, whatever else is different of their paths. Where
 /// they have done so for some seconds, the groups are coupled. What they have together stays as it
 /// is, and so does what they are worth to strangers. The windows of those that have more than their
@@ -121,9 +121,10 @@ impl Coupling {
     /// if it is unknown.
     #[must_use]
     pub fn together(&self, id: CoupledGroup) -> usize {
-        match self.members.contains_key(&id) {
-            true => self.others(id).count() + 1,
-            false => 0,
+        if self.members.contains_key(&id) {
+            self.others(id).count() + 1
+        } else {
+            0
         }
     }
 
@@ -156,10 +157,10 @@ impl Coupling {
             return 1.0;
         };
         let (set, begins) = (member.set, member.begins(now, standing));
-        let mut present = self.sums(now, set).present();
-        if present.abs() > EXACT {
-            self.rebase(set, present);
-            present = 0.0;
+        let mut virtual_time = self.sums(now, set).virtual_time();
+        if virtual_time.abs() > EXACT {
+            self.rebase(set, virtual_time);
+            virtual_time = 0.0;
         }
         let Some(member) = self.members.get_mut(&id) else {
             return 1.0;
@@ -167,15 +168,15 @@ impl Coupling {
         if begins {
             // It neither lacks nor owes anything of the time in which it was not there, or was
             // worth something else.
-            member.served = present;
+            member.served = virtual_time;
         }
-        member.tell(now, standing, look.bytes);
+        member.report(now, standing, look.bytes);
         let closed = look
             .sent
             .checked_duration_since(origin)
             .and_then(|since| member.look(since, look.rtt));
-        if let Some((bin, delay)) = closed
-            && self.compare(id, bin, delay)
+        if let Some(bin) = closed
+            && self.compare(id, bin)
         {
             self.find_sets(now);
         }
@@ -198,13 +199,13 @@ impl Coupling {
             let sums = self.sums(now, member.set);
             let wanted = self.of_set(now, member.set);
             let wanted: f64 = wanted.map(|other| sums.wanted(other)).sum();
-            // So that all together keep what they have, whatever of their lags is bounded.
+            // So that all together keep what they have, whatever of their deficits is bounded.
             (*id, sums, sums.wanted(member) * sums.rate / wanted)
         };
         let plans: Vec<_> = counting.map(plan).collect();
         for (id, sums, wanted) in plans {
             if let Some(member) = self.members.get_mut(&id) {
-                member.bound_lag(sums.present(), sums.rate, sums.weight);
+                member.bound_deficit(sums.virtual_time(), sums.rate, sums.weight);
                 if sums.count < 2 {
                     member.take_back();
                 } else {
@@ -216,7 +217,7 @@ impl Coupling {
 
     /// Compares what a group saw in a bin of time with what the others saw in it. True if somebody
     /// is alone who was not, or the other way round.
-    fn compare(&mut self, id: CoupledGroup, bin: u64, delay: f64) -> bool {
+    fn compare(&mut self, id: CoupledGroup, bin: Bin) -> bool {
         let mut changed = false;
         for ((one, other), likeness) in &mut self.pairs {
             let peer = match id {
@@ -224,8 +225,12 @@ impl Coupling {
                 id if id == *other => one,
                 _ => continue,
             };
-            if let Some(seen) = self.members.get(peer).and_then(|peer| peer.seen(bin)) {
-                changed |= likeness.look(delay, seen);
+            if let Some(seen) = self
+                .members
+                .get(peer)
+                .and_then(|peer| peer.seen(bin.number))
+            {
+                changed |= likeness.look(bin.shortest, seen);
             }
         }
         changed
@@ -233,10 +238,10 @@ impl Coupling {
 
     /// Counts the service of all of a set from the present on, so that it stays small enough to be
     /// exact.
-    fn rebase(&mut self, set: CoupledGroup, present: f64) {
+    fn rebase(&mut self, set: CoupledGroup, virtual_time: f64) {
         let members = self.members.values_mut();
         for member in members.filter(|member| member.set == set) {
-            member.served -= present;
+            member.served -= virtual_time;
         }
     }
 
@@ -299,7 +304,7 @@ struct Sums {
 
 impl Sums {
     /// How far they have been served on average, in bytes for each unit of weight.
-    fn present(&self) -> f64 {
+    fn virtual_time(&self) -> f64 {
         if self.weight > 0.0 {
             self.served / self.weight
         } else {
@@ -308,7 +313,7 @@ impl Sums {
     }
 
     fn wanted(&self, member: &Member) -> f64 {
-        member.wanted(self.present(), self.rate, self.weight)
+        member.wanted(self.virtual_time(), self.rate, self.weight)
     }
 }
 

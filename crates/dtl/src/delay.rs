@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receive_delay_counts_only_down_to_the_shortest_rtt() {
+    fn receive_delay_counts_down_to_the_shortest_rtt() {
         let mut rtt = RoundTrip::default();
         assert_eq!(rtt.update(ms(20), Duration::ZERO), ms(20));
         assert_eq!(rtt.update(ms(50), ms(25)), ms(25));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_ignores_a_lone_spike_and_the_base_stays() {
+    fn the_filter_ignores_a_lone_spike() {
         let mut delays = DelayHistory::new(epoch(), 13, 3);
         assert_eq!(delays.queueing(), None);
         for delay in [20, 120, 30] {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_base_expires_after_its_minutes_and_not_before() {
+    fn the_base_expires_after_its_minutes() {
         let mut delays = DelayHistory::new(epoch(), 13, 3);
         delays.update(epoch(), ms(20));
         let minutes = |n: u64| epoch() + Duration::from_secs(60 * n);

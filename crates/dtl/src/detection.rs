@@ -22,9 +22,9 @@ const GIVEN_UP_KEPT: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     UnderWay,
-    /// Deemed lost, but an acknowledgement of it would still be told.
+    /// Deemed lost, but an acknowledgement of it would still be reported.
     Missing,
-    /// The transport has sent its contents again, and tells of no acknowledgement.
+    /// The transport has sent its contents again, and reports no acknowledgement.
     GivenUp,
 }
 
@@ -54,14 +54,28 @@ pub struct LossDetection {
     packets: VecDeque<Option<Packet>>,
     /// None before this one is under way.
     undecided: u64,
-    /// The newest packet that was acknowledged, and its round trip.
-    newest: Option<(u64, Duration)>,
-    /// The newest of the batch that is coming in, and when it was sent.
-    batch: Option<(u64, Instant)>,
+    /// The newest packet that was acknowledged.
+    newest: Option<Newest>,
+    /// The newest of the batch that is coming in.
+    batch: Option<Acked>,
     shortest: Option<Duration>,
     smoothed: Duration,
     late: Late,
     missing: u64,
+}
+
+/// The newest packet that was acknowledged, and its round trip.
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    packet: u64,
+    rtt: Duration,
+}
+
+/// A packet of a batch, and when it was sent.
+#[derive(Clone, Copy, Debug)]
+struct Acked {
+    packet: u64,
+    sent: Instant,
 }
 
 /// By how much packets were later than newer ones, at most, in two halves of what is remembered.
@@ -95,7 +109,7 @@ impl LossDetection {
     pub fn on_sent(&mut self, now: Instant, packet: u64, bytes: u64) {
         let next = self.next();
         if packet < next || packet - next > MAX_PACKET_GAP {
-            // Packet numbers have begun anew.
+            // Packet numbers have begun again.
             self.packets.clear();
             self.missing = 0;
             self.newest = None;
@@ -122,24 +136,24 @@ impl LossDetection {
     /// given back.
     pub fn on_acked(&mut self, now: Instant, packet: u64, sent: Instant) -> Option<LossSample> {
         let index = self.index(packet)?;
-        let place = self.packets.get_mut(index)?;
+        let slot = self.packets.get_mut(index)?;
         // Other packets may have had that number: each of the handshake's number spaces begins at
         // zero.
-        let known = place.take_if(|known| known.sent == sent)?;
-        if self.batch.is_none_or(|(newest, _)| packet > newest) {
-            self.batch = Some((packet, sent));
+        let known = slot.take_if(|known| known.sent == sent)?;
+        if self.batch.is_none_or(|newest| packet > newest.packet) {
+            self.batch = Some(Acked { packet, sent });
         }
         self.arrived_late(now, packet, &known);
         (known.state != State::UnderWay).then(|| self.back(packet, &known))
     }
 
-    /// An acknowledgement has been told in whole: what is deemed lost by it, oldest first.
+    /// An acknowledgement has been reported in whole: what is deemed lost by it, oldest first.
     pub fn on_ack_batch_end(&mut self, now: Instant) -> Vec<LossSample> {
-        if let Some((packet, sent)) = self.batch.take()
-            && self.newest.is_none_or(|(newest, _)| packet > newest)
+        if let Some(Acked { packet, sent }) = self.batch.take()
+            && self.newest.is_none_or(|newest| packet > newest.packet)
         {
             let rtt = now.saturating_duration_since(sent);
-            self.newest = Some((packet, rtt));
+            self.newest = Some(Newest { packet, rtt });
             self.shortest = Some(self.shortest.map_or(rtt, |shortest| shortest.min(rtt)));
             self.smoothed = match self.smoothed {
                 Duration::ZERO => rtt,
@@ -167,15 +181,15 @@ impl LossDetection {
         before == State::UnderWay
     }
 
-    /// All packets have arrived that the transport has given up of late: gives them back.
+    /// All packets have arrived that the transport has lately given up: gives them back.
     pub fn on_returned(&mut self, now: Instant) -> Vec<LossSample> {
         let kept = self.smoothed * GIVEN_UP_KEPT;
         let mut returned = Vec::new();
-        for (number, place) in (self.first..).zip(&mut self.packets) {
-            let of_late = |known: &mut Packet| {
+        for (number, slot) in (self.first..).zip(&mut self.packets) {
+            let lately = |known: &mut Packet| {
                 known.state == State::GivenUp && now.saturating_duration_since(known.sent) <= kept
             };
-            if let Some(known) = place.take_if(of_late) {
+            if let Some(known) = slot.take_if(lately) {
                 returned.push((number, known));
             }
         }
@@ -195,7 +209,7 @@ impl LossDetection {
         self.missing
     }
 
-    /// By how much packets have come later than newer ones of late, at most; zero where all keep
+    /// By how much packets have come later than newer ones lately, at most; zero where all keep
     /// their order.
     #[must_use]
     pub fn lateness(&self) -> Duration {
@@ -223,16 +237,20 @@ impl LossDetection {
 
     fn arrived_late(&mut self, now: Instant, packet: u64, known: &Packet) {
         // What one acknowledgement names together may have come in any order.
-        if let Some((newest, rtt)) = self.newest
-            && packet < newest
+        if let Some(newest) = self.newest
+            && packet < newest.packet
         {
             let took = now.saturating_duration_since(known.sent);
-            self.late.note(now, took.saturating_sub(rtt));
+            self.late.note(now, took.saturating_sub(newest.rtt));
         }
     }
 
     fn look(&mut self, now: Instant) -> Vec<LossSample> {
-        let Some((newest, rtt)) = self.newest else {
+        let Some(Newest {
+            packet: newest,
+            rtt,
+        }) = self.newest
+        else {
             return Vec::new();
         };
         let tolerance = self.tolerance();
@@ -240,8 +258,8 @@ impl LossDetection {
         while self.undecided < newest {
             let packet = self.undecided;
             let index = self.index(packet);
-            let place = index.and_then(|index| self.packets.get_mut(index));
-            if let Some(Some(known)) = place
+            let slot = index.and_then(|index| self.packets.get_mut(index));
+            if let Some(Some(known)) = slot
                 && known.state == State::UnderWay
             {
                 let too_late = match tolerance {
@@ -249,6 +267,7 @@ impl LossDetection {
                     Some(tolerance) => now.saturating_duration_since(known.sent) >= rtt + tolerance,
                 };
                 if !too_late {
+                    // Those after it left later, and may still come.
                     break;
                 }
                 known.state = State::Missing;
@@ -309,17 +328,17 @@ mod tests {
     /// Packets that leave a millisecond apart and arrive in this order, each late by so many
     /// microseconds: those deemed lost, and those given back.
     fn play(detection: &mut LossDetection, first: u64, late: &[u64]) -> (Vec<u64>, Vec<u64>) {
-        let sent = |place: usize| 1_000_000 * first + 1000 * place as u64;
+        let sent = |slot: usize| 1_000_000 * first + 1000 * slot as u64;
         let mut arrivals: Vec<(u64, usize)> = Vec::new();
-        for (place, late) in late.iter().enumerate() {
-            detection.on_sent(at(sent(place)), first + place as u64, 1000);
-            arrivals.push((sent(place) + RTT + late, place));
+        for (slot, late) in late.iter().enumerate() {
+            detection.on_sent(at(sent(slot)), first + slot as u64, 1000);
+            arrivals.push((sent(slot) + RTT + late, slot));
         }
         arrivals.sort_unstable();
         let (mut lost, mut back) = (Vec::new(), Vec::new());
-        for (when, place) in arrivals {
-            let packet = first + place as u64;
-            let given = detection.on_acked(at(when), packet, at(sent(place)));
+        for (when, slot) in arrivals {
+            let packet = first + slot as u64;
+            let given = detection.on_acked(at(when), packet, at(sent(slot)));
             back.extend(given.map(|sample| sample.packet));
             let deemed = detection.on_ack_batch_end(at(when));
             lost.extend(deemed.iter().map(|sample| sample.packet));
@@ -328,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn three_newer_packets_tell_a_loss_where_packets_keep_their_order() {
+    fn in_order_three_newer_packets_show_a_loss() {
         let mut detection = LossDetection::default();
         for packet in 0..5 {
             detection.on_sent(at(packet), packet, 1000);
@@ -346,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_reorders_is_learned_by_the_first_packet_that_is_late() {
+    fn the_first_late_packet_shows_reordering() {
         let mut detection = LossDetection::default();
         // The second one is overtaken by five.
         let order = [0, 5_500, 0, 0, 0, 0, 0, 0, 0];
@@ -360,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_forgotten_and_never_more_than_a_round_trip() {
+    fn reordering_is_forgotten_and_bounded() {
         let mut detection = LossDetection::default();
         play(&mut detection, 0, &[0, 500_000, 0, 0, 0, 0, 0]);
         assert_eq!(detection.tolerance(), Some(Duration::from_micros(RTT)));
@@ -372,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_and_came_is_given_back_and_widens() {
+    fn a_packet_given_up_is_given_back() {
         let mut detection = LossDetection::default();
         for packet in 0..3 {
             detection.on_sent(at(packet), packet, 1000);
@@ -388,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_begin_anew_and_memory_do_no_harm() {
+    fn restarted_numbers_and_memory_do_no_harm() {
         let mut detection = LossDetection::default();
         for packet in 0..MAX_LEDGER as u64 + 10 {
             detection.on_sent(at(packet), packet, 1000);

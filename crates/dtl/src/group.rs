@@ -72,7 +72,7 @@ pub struct Group {
     /// Number of the next packet in the group's own sequence.
     next_packet: u64,
     weighted: Option<Controller>,
-    leftover: Option<Controller>,
+    scavenger: Option<Controller>,
 }
 
 /// What the flows of one kind come to.
@@ -95,7 +95,7 @@ struct Sums {
 
 impl Sums {
     /// How far the busy flows have been served on average, in bytes for each unit of weight.
-    fn present(&self) -> f64 {
+    fn virtual_time(&self) -> f64 {
         if self.busy > 0.0 {
             self.served / self.busy
         } else {
@@ -114,7 +114,7 @@ impl Group {
             next_flow: 0,
             next_packet: 0,
             weighted: None,
-            leftover: None,
+            scavenger: None,
         }
     }
 
@@ -135,6 +135,7 @@ impl Group {
         self.next_flow = self.next_flow.wrapping_add(1);
         self.flows.insert(id, Flow::new(now, priority, datagram));
         let kind = Kind::of(priority);
+        // The first of its kind brings the controller, which learns the path for all after it.
         if self.controller(kind).is_none() {
             let config = Config {
                 datagram_size: datagram,
@@ -178,7 +179,7 @@ impl Group {
         if from != to {
             self.cross(now, before, priority);
         }
-        self.forgive(id);
+        self.reset_credit(id);
         self.settle(now, to, true);
         true
     }
@@ -271,7 +272,7 @@ impl Group {
         let kind = flow.kind();
         let (was_busy, uses) = (flow.busy, flow.on_batch_end(now, in_flight, window));
         if !(was_busy && uses) {
-            self.forgive(id);
+            self.reset_credit(id);
         }
         let Sums {
             in_flight: all,
@@ -282,7 +283,7 @@ impl Group {
         if let Some(controller) = self.controller_mut(kind) {
             controller.on_ack_batch_end(now, all);
             idle_after = idle_after.max(4 * controller.smoothed_rtt());
-            if kind == Kind::Leftover {
+            if kind == Kind::Scavenger {
                 // At the floor a flow's next packet is due when all others have had theirs.
                 let turn =
                     busy_datagrams as f64 / controller.pacing_rate().unwrap_or(u64::MAX) as f64;
@@ -294,7 +295,7 @@ impl Group {
         if changed || uses != was_busy {
             self.settle(now, kind, false);
         }
-        self.bound_lag(id);
+        self.bound_deficit(id);
     }
 
     /// A packet was deemed lost.
@@ -309,7 +310,7 @@ impl Group {
         }
     }
 
-    /// A packet that was told as lost has arrived: [`Controller::on_spurious_loss`].
+    /// A packet that was deemed lost has arrived: [`Controller::on_spurious_loss`].
     pub fn on_spurious_loss(&mut self, now: Instant, id: GroupFlow, sample: &LossSample) {
         let Some(flow) = self.flows.get_mut(&id) else {
             return;
@@ -335,7 +336,8 @@ impl Group {
         &mut self,
         now: Instant,
         id: GroupFlow,
-        (persistent, ecn): (bool, bool),
+        persistent: bool,
+        ecn: bool,
         sent: Instant,
     ) {
         let Some(kind) = self.flows.get(&id).map(Flow::kind) else {
@@ -423,14 +425,14 @@ impl Group {
     fn controller(&self, kind: Kind) -> Option<&Controller> {
         match kind {
             Kind::Weighted => self.weighted.as_ref(),
-            Kind::Leftover => self.leftover.as_ref(),
+            Kind::Scavenger => self.scavenger.as_ref(),
         }
     }
 
     fn controller_mut(&mut self, kind: Kind) -> &mut Option<Controller> {
         match kind {
             Kind::Weighted => &mut self.weighted,
-            Kind::Leftover => &mut self.leftover,
+            Kind::Scavenger => &mut self.scavenger,
         }
     }
 
@@ -474,11 +476,11 @@ impl Group {
         }
         if !flow.busy {
             // It may begin with its share at any moment; until it uses that, the others have it. Of
-            // several that begin at once each has its share, and all of them no more
-            // than there is.
-            let others = match flow.in_flight > 0 {
-                true => sums.started - weight,
-                false => sums.started,
+            // several that begin at once each has its share, and all of them no more than there is.
+            let others = if flow.in_flight > 0 {
+                sums.started - weight
+            } else {
+                sums.started
             };
             let room = window - sums.idle_in_flight.saturating_sub(flow.in_flight) as f64;
             let most = room.max(2.0 * flow.datagram as f64);
@@ -486,20 +488,21 @@ impl Group {
         }
         let share = (window - sums.idle_in_flight as f64).max(window / 2.0) * weight / sums.busy;
         let most = (share / 2.0).max(2.0 * flow.datagram as f64);
-        let lag = (sums.present() - flow.served) * weight;
-        (share + lag.clamp(-most, most)).max(share / 4.0)
+        let deficit = (sums.virtual_time() - flow.served) * weight;
+        (share + deficit.clamp(-most, most)).max(share / 4.0)
     }
 
-    /// The controller is worth as much as those who use it.
-    fn settle(&mut self, now: Instant, kind: Kind, whoever: bool) {
-        if kind == Kind::Leftover {
+    /// The controller is worth as much as those who use it; where none does, as all of them, if
+    /// idle flows count.
+    fn settle(&mut self, now: Instant, kind: Kind, also_idle: bool) {
+        if kind == Kind::Scavenger {
             return;
         }
         let sums = self.sums(kind);
         let worth = match sums.busy {
             busy if busy > 0.0 => busy,
             // A pause of all is no reason to be worth something else.
-            _ if !whoever => return,
+            _ if !also_idle => return,
             _ => sums.all,
         };
         let worth = Priority::new(worth.min(crate::limits::MAX_PRIORITY));
@@ -525,27 +528,27 @@ impl Group {
     }
 
     /// A flow neither lacks nor owes anything: it did not want what it did not get.
-    fn forgive(&mut self, id: GroupFlow) {
+    fn reset_credit(&mut self, id: GroupFlow) {
         let Some(flow) = self.flows.get_mut(&id) else {
             return;
         };
         let (kind, busy) = (flow.kind(), std::mem::replace(&mut flow.busy, false));
-        let present = self.sums(kind).present();
+        let virtual_time = self.sums(kind).virtual_time();
         if let Some(flow) = self.flows.get_mut(&id) {
             flow.busy = busy;
-            flow.served = present;
+            flow.served = virtual_time;
         }
     }
 
     /// A flow that could not send for long is not made up for all of it.
-    fn bound_lag(&mut self, id: GroupFlow) {
+    fn bound_deficit(&mut self, id: GroupFlow) {
         let Some(flow) = self.flows.get(&id).filter(|flow| flow.busy) else {
             return;
         };
-        let present = self.sums(flow.kind()).present();
+        let virtual_time = self.sums(flow.kind()).virtual_time();
         let most = 4.0 * self.allowance(id).max(4.0 * flow.datagram as f64) / flow.weight();
         if let Some(flow) = self.flows.get_mut(&id) {
-            flow.served = flow.served.clamp(present - most, present + most);
+            flow.served = flow.served.clamp(virtual_time - most, virtual_time + most);
         }
     }
 
@@ -563,9 +566,9 @@ impl Group {
 
     /// Counts the service of all from the present on, so that it stays small enough to be exact.
     fn rebase(&mut self, kind: Kind) {
-        let present = self.sums(kind).present();
+        let virtual_time = self.sums(kind).virtual_time();
         for flow in self.flows.values_mut().filter(|flow| flow.kind() == kind) {
-            flow.served -= present;
+            flow.served -= virtual_time;
         }
     }
 }

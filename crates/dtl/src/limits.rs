@@ -58,9 +58,9 @@ pub const MAX_WINDOW: u64 = 1 << 32;
 /// sample may have, too. One-way delays are not held to it: they include the clocks' offset.
 pub const MAX_RTT: Duration = Duration::from_secs(60);
 
-/// For how long one-way delays, once told, are those that a report shows.
+/// For how long one-way delays, once reported, are those that a report shows.
 ///
-/// Source: ours; receivers tell them every 50 ms, and of a flow at its floor with every packet,
+/// Source: ours; receivers report them every 50 ms, and of a flow at its floor with every packet,
 /// four a second. Past it the report shows round trips again.
 pub const ONE_WAY_KEPT: Duration = Duration::from_secs(4);
 
@@ -114,7 +114,7 @@ pub const MAX_LEDGER: usize = 1 << 20;
 /// For how long it is remembered how far a path reorders packets.
 ///
 /// Source: ours; RACK (RFC 8985 §6.2) keeps it for 16 losses, which are some seconds to minutes.
-/// Past it three newer packets tell a loss again.
+/// Past it three newer packets show a loss again.
 pub const REORDERING_KEPT: Duration = Duration::from_secs(60);
 
 /// Lost packets of which it is remembered whose they were, so that their loss can be undone.
@@ -202,6 +202,6 @@ pub const MAX_COUPLED: usize = 64;
 
 /// Bins of time of which a coupled group remembers its round trip, 50 ms each.
 ///
-/// Source: ours; longer than a round trip over a full queue, by which one group is told of the same
+/// Source: ours; longer than a round trip over a full queue, by which one group learns of the same
 /// moment later than another. Past it the oldest is forgotten, and not compared.
 pub const COUPLED_BINS: usize = 64;

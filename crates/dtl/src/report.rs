@@ -1,4 +1,4 @@
-//! What a controller tells about itself.
+//! What a controller reports of itself.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -48,9 +48,9 @@ pub enum LimitedBy {
     /// The window is not used up: the application, or the receiver, holds sending back.
     Application,
     /// Others need the path, and priority 0 gives way. With the paper's algorithm: the queueing
-    /// delay last reached the target, whoever filled it.
+    /// delay last reached the target, whichever flow filled it.
     Yielding,
-    /// Priority 0 has reached its target, and nobody else seems to need the path: it has what the
+    /// Priority 0 has reached its target, and no other seems to need the path: it has what the
     /// path gives.
     Path,
     /// A loss, or an ECN mark, cut the window; with the default algorithm in the last ten seconds,
@@ -156,7 +156,7 @@ pub struct Report {
     /// How much above the base delay the last samples were, without what waits on the way back, as
     /// far as that is known.
     pub queueing_delay: Option<Duration>,
-    /// What waits on the way back; `None` unless the receiver tells
+    /// What waits on the way back; `None` unless the receiver reports
     /// ([`on_one_way_delay`](crate::Controller::on_one_way_delay)).
     pub way_back_delay: Option<Duration>,
     /// Pacing rate in bytes per second; `None` until the first acknowledgement.
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_told_apart_and_read_again() {
+    fn words_differ_and_are_read_again() {
         for (index, reason) in LimitedBy::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, index, "the list has all of them in order");
             let word: StrDeserializer<'_, Error> = reason.word().into_deserializer();

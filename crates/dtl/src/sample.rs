@@ -1,4 +1,4 @@
-//! What the transport tells a controller.
+//! What the transport reports to a controller.
 
 use std::time::{Duration, Instant};
 

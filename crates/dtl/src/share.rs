@@ -88,7 +88,7 @@ pub struct TooManyFlows;
 /// # Ok::<(), ringway_dtl::TooManyFlows>(())
 /// ```
 ///
-/// A flow that would rather ask for itself calls [`Scheduler::request`] and sleeps as told; both
+/// A flow that would rather ask for itself calls [`Scheduler::request`] and sleeps as it says; both
 /// ways may be mixed.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
@@ -97,7 +97,7 @@ pub struct Scheduler {
     /// Flows of positive priority that want to send.
     weighted: Queue,
     /// Flows of priority 0 that want to send.
-    leftover: Queue,
+    scavengers: Queue,
     /// `None` without a cap.
     bucket: Option<Bucket>,
     /// Flows with a grant that they have not fetched.
@@ -127,7 +127,7 @@ impl Scheduler {
             flows: BTreeMap::new(),
             next_id: 0,
             weighted: Queue::default(),
-            leftover: Queue::default(),
+            scavengers: Queue::default(),
             bucket: rate.map(Bucket::new),
             unfetched: BTreeSet::new(),
             seen: None,
@@ -277,7 +277,7 @@ impl Scheduler {
 
     fn queue(&mut self, priority: Priority) -> &mut Queue {
         if priority.is_scavenger() {
-            &mut self.leftover
+            &mut self.scavengers
         } else {
             &mut self.weighted
         }
@@ -300,7 +300,7 @@ impl Scheduler {
             return;
         }
         let queue = if flow.priority.is_scavenger() {
-            &mut self.leftover
+            &mut self.scavengers
         } else {
             &mut self.weighted
         };
@@ -310,7 +310,7 @@ impl Scheduler {
     /// The flow whose turn it is and the piece it gets: any positive priority goes before priority
     /// 0.
     fn next(&self) -> Option<(FlowId, u64)> {
-        let id = self.weighted.first().or_else(|| self.leftover.first())?;
+        let id = self.weighted.first().or_else(|| self.scavengers.first())?;
         let wanted = self.flows.get(&id)?.wanted;
         let most = self.bucket.as_ref().map_or(u64::MAX, Bucket::quantum);
         Some((id, wanted.min(most)))
@@ -342,7 +342,7 @@ impl Scheduler {
         flow.wanted = flow.wanted.saturating_sub(bytes);
         let (priority, tag) = (flow.priority, flow.tag);
         if capped {
-            // Without a cap nobody is kept waiting, so nobody is to pay for it when a cap comes.
+            // Without a cap no flow is kept waiting, so none is to pay for it when a cap comes.
             let cost = u128::from(bytes).saturating_mul(cost_per_byte(priority));
             flow.tag = flow.tag.saturating_add(cost);
         }

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_acknowledgements_grows_it_by_the_datagrams_asked() {
+    fn an_acknowledged_window_grows_by_the_datagrams_asked() {
         let mut window = Window::new(10_000, 1000);
         window.grow(2.0, 5000);
         assert_eq!(window.get(), 11_000);

@@ -144,7 +144,7 @@ impl Control for Coupled {
         if let Some(newest) = lost.iter().map(|(_, sent)| *sent).max() {
             let sent = self.program.epoch + newest;
             self.group
-                .on_congestion(at, self.flow, (timeout, false), sent);
+                .on_congestion(at, self.flow, timeout, false, sent);
         }
     }
 }

@@ -7,6 +7,7 @@
 
 mod prose;
 mod shape;
+mod tuning;
 mod words;
 
 use std::collections::BTreeSet;

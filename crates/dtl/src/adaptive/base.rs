@@ -1,4 +1,4 @@
-//! The path's delay without a queue, and how much delays tremble on it.
+//! The path's delay without a queue, and its jitter.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -37,8 +37,8 @@ impl Smallest {
         }
     }
 
-    /// The newest slice goes on for so long that nobody looked: silence says nothing of the path.
-    /// What lasts longer than ten minutes does.
+    /// The newest slice goes on for the time in which none looked: silence says nothing of the
+    /// path. What lasts longer than ten minutes does.
     fn skip(&mut self, silence: Duration) {
         if silence >= self.width && silence < self.width.saturating_mul(TUNING.base.held_slices) {
             self.began += silence;
@@ -217,6 +217,7 @@ impl Base {
         if let Some(there) = there {
             return there;
         }
+        // No reading came with this packet: the latest ones count if the way back has a queue.
         let Some(there) = self.looks.there(now, rtt - waited) else {
             return waited;
         };
@@ -247,15 +248,15 @@ impl Base {
         self.round_trip.get()
     }
 
-    /// Whether what is known of the way there hangs on single looks, or did of late, because a
+    /// Whether what is known of the way there hangs on single looks, or did lately, because a
     /// queue on the way back makes round trips say nothing about it.
     pub(super) fn is_seen_dimly(&self, now: Instant) -> bool {
-        let of_late = |at| now.saturating_duration_since(at) < TUNING.base.dim_kept;
-        self.dim.is_some_and(of_late)
+        let lately = |at| now.saturating_duration_since(at) < TUNING.base.dim_kept;
+        self.dim.is_some_and(lately)
     }
 
     /// Over some rounds, delays were by so much longer than the least of them.
-    pub(super) fn trembles(&mut self, now: Instant, noise: f64) {
+    pub(super) fn add_noise(&mut self, now: Instant, noise: f64) {
         self.noise.update(now, noise);
     }
 
@@ -266,8 +267,8 @@ impl Base {
     }
 
     /// A round trip while nothing of ours was in the queue. Queues of others come and go: what
-    /// stays within `band`, and what delays tremble by, is the path itself.
-    pub(super) fn without_us(&mut self, now: Instant, rtt: f64, band: f64) {
+    /// stays within `band`, and jitter, is the path itself.
+    pub(super) fn drained_sample(&mut self, now: Instant, rtt: f64, band: f64) {
         let around = band + 2.0 * self.noise();
         // Nor is what waits on the way back.
         let rtt = rtt - self.looks.back(now);
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_on_the_way_back_counts_only_without_one_way_delays() {
+    fn one_way_delays_rule_out_the_way_back() {
         let mut base = Base::new(at(0));
         assert_eq!(base.update(at(0), 0.020, 0.0, Some(5.010)), 0.0);
         assert!((base.update(at(1), 0.120, 0.0, None) - 0.100).abs() < 1e-9);
@@ -313,13 +314,13 @@ mod tests {
     }
 
     #[test]
-    fn between_looks_at_a_busy_way_back_the_latest_one_counts() {
+    fn between_looks_the_latest_one_counts() {
         let mut base = Base::new(at(0));
         let ms = |ms: u64| at(0) + Duration::from_millis(ms);
         base.update(ms(0), 0.020, 0.0, None);
         base.look_back(ms(0), 0.020, 5.010);
         base.look_back(ms(50), 0.020, 5.010);
-        // 100 ms wait on the way back from now on: nobody knows at once.
+        // 100 ms wait on the way back from now on: it is not known at once.
         for look in [100, 150] {
             assert!((base.update(ms(look), 0.120, 0.0, None) - 0.100).abs() < 1e-9);
             base.look_back(ms(look), 0.120, 5.011);
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_hide_stays_known_for_ten_minutes_and_what_nobody_sees_for_one() {
+    fn a_hidden_base_is_kept_for_ten_minutes() {
         let after = |seconds, held: bool| {
             let mut base = Base::new(at(0));
             base.update(at(0), 0.020, 0.0, Some(5.010));
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn one_word_of_the_receiver_that_came_late_spoils_nothing() {
+    fn one_late_reading_spoils_nothing() {
         let mut base = Base::new(at(0));
         for look in 0..10 {
             // The word came 30 ms late once: the way back seemed long, and the way there short.
@@ -380,14 +381,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_drifts_adds_nothing_to_the_round_trip() {
+    fn a_drifting_clock_adds_nothing() {
         let mut base = Base::new(at(0));
         base.update(at(0), 0.020, 0.0, Some(1.0));
         assert!((base.update(at(50), 0.021, 0.0, Some(1.5)) - 0.001).abs() < 1e-9);
     }
 
     #[test]
-    fn a_round_trip_that_may_have_been_longer_makes_no_path_shorter() {
+    fn an_uncertain_round_trip_makes_no_path_shorter() {
         let mut base = Base::new(at(0));
         assert_eq!(base.update(at(0), 0.020, 0.0, None), 0.0);
         // Read from the socket 3 ms after the clock: it came then, or any time before.
@@ -397,14 +398,14 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_that_stays_is_another_route_and_one_that_moves_is_not() {
+    fn only_a_steady_delay_is_another_route() {
         for (moves, expected) in [(0.0, 0.060), (0.010, 0.020)] {
             let mut base = Base::new(at(0));
             base.update(at(0), 0.020, 0.0, None);
             for second in 1..30 {
                 let rtt = 0.060 + moves * (second % 2) as f64;
                 base.update(at(second), rtt, 0.0, None);
-                base.without_us(at(second), rtt, 0.001);
+                base.drained_sample(at(second), rtt, 0.001);
             }
             assert_eq!(base.get(), Some(expected));
         }

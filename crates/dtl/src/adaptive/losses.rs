@@ -9,10 +9,25 @@ use super::tuning::TUNING;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blame {
     rank: f64,
-    room: Option<(f64, Instant)>,
+    room: Option<Room>,
 }
 
-/// The delays of late, and where among them losses were seen.
+/// How long packets wait in a full queue, in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    delay: f64,
+    /// When a loss showed it last.
+    seen: Instant,
+}
+
+/// Datagrams over which losses are counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    came: f64,
+    lost: f64,
+}
+
+/// Recent delays, and where among them losses were seen.
 #[derive(Clone, Debug)]
 pub(super) struct Losses {
     delays: VecDeque<f64>,
@@ -22,10 +37,8 @@ pub(super) struct Losses {
     newest: VecDeque<f64>,
     /// Mean rank of the delays beside losses: 1, they were the longest; 0, the shortest.
     rank: f64,
-    /// Datagrams that came and were lost.
-    counted: (f64, f64),
-    /// How long packets wait in a full queue, and when a loss showed it last.
-    room: Option<(f64, Instant)>,
+    counted: Counted,
+    room: Option<Room>,
 }
 
 impl Default for Losses {
@@ -36,7 +49,7 @@ impl Default for Losses {
             since: 0.0,
             newest: VecDeque::new(),
             rank: TUNING.losses.full.get(),
-            counted: (0.0, 0.0),
+            counted: Counted::default(),
             room: None,
         }
     }
@@ -44,7 +57,7 @@ impl Default for Losses {
 
 impl Losses {
     /// So many datagrams of a window of `window` came through, and had waited for so many seconds.
-    pub(super) fn came(&mut self, waited: f64, datagrams: f64, window: f64) {
+    pub(super) fn on_acked(&mut self, waited: f64, datagrams: f64, window: f64) {
         self.newest.push_front(waited);
         self.newest.truncate(TUNING.losses.beside + 2);
         self.since += datagrams;
@@ -53,23 +66,26 @@ impl Losses {
             self.delays.push_front(waited);
             self.delays.truncate(TUNING.losses.remembered);
         }
-        let (came, lost) = self.counted;
+        let Counted { came, lost } = self.counted;
         let kept = if came > TUNING.losses.averaged.get() {
             0.5
         } else {
             1.0
         };
-        self.counted = ((came + datagrams) * kept, lost * kept);
+        self.counted = Counted {
+            came: (came + datagrams) * kept,
+            lost: lost * kept,
+        };
     }
 
     /// A datagram was lost.
-    pub(super) fn one_lost(&mut self) {
-        self.counted.1 += 1.0;
+    pub(super) fn on_lost(&mut self) {
+        self.counted.lost += 1.0;
     }
 
-    /// One that was told as lost was not.
-    pub(super) fn one_came(&mut self) {
-        self.counted.1 = (self.counted.1 - 1.0).max(0.0);
+    /// One that was deemed lost was not.
+    pub(super) fn on_spurious_loss(&mut self) {
+        self.counted.lost = (self.counted.lost - 1.0).max(0.0);
     }
 
     /// What is known now, to be known again if the next loss is none.
@@ -81,7 +97,7 @@ impl Losses {
     }
 
     /// See [`Losses::blame`].
-    pub(super) fn blames_again(&mut self, before: Blame) {
+    pub(super) fn restore(&mut self, before: Blame) {
         self.rank = before.rank;
         self.room = before.room;
     }
@@ -89,7 +105,7 @@ impl Losses {
     /// Some were lost, about when the newest one came through: whether a queue is to blame. Any
     /// loss beside delays of more than `queue` seconds is its work: who manages a queue drops
     /// packets before it is full.
-    pub(super) fn lost(&mut self, now: Instant, queue: f64) -> bool {
+    pub(super) fn on_congestion(&mut self, now: Instant, queue: f64) -> bool {
         let mut beside = self.newest.iter().skip(TUNING.losses.beside).copied();
         let Some(beside) = beside
             .next()
@@ -110,16 +126,17 @@ impl Losses {
             let rank = below / self.delays.len() as f64;
             self.rank += TUNING.losses.weight.get() * (rank - self.rank);
         }
-        let (came, lost) = self.counted;
+        let Counted { came, lost } = self.counted;
         let full = self.rank >= TUNING.losses.full.get()
             || beside > queue
             || lost > TUNING.losses.many.get() * came.max(TUNING.losses.averaged.get() / 2.0);
         self.room = (self.rank >= TUNING.losses.sure.get()).then(|| {
-            let room = self.room(now).unwrap_or(beside);
-            (
-                room + TUNING.losses.room_weight.get() * (beside - room),
-                now,
-            )
+            let known = self.room(now).unwrap_or(beside);
+            let weight = TUNING.losses.room_weight.get();
+            Room {
+                delay: known + weight * (beside - known),
+                seen: now,
+            }
         });
         full
     }
@@ -127,7 +144,8 @@ impl Losses {
     /// How long packets wait in a full queue, as far as losses have shown it.
     pub(super) fn room(&self, now: Instant) -> Option<f64> {
         let known = |at| now.saturating_duration_since(at) < TUNING.losses.room_kept;
-        self.room.filter(|(_, at)| known(*at)).map(|(room, _)| room)
+        let room = self.room.filter(|room| known(room.seen));
+        room.map(|room| room.delay)
     }
 }
 
@@ -142,24 +160,24 @@ mod tests {
         let mut full = true;
         for _ in 0..losses {
             for delay in 0..between {
-                known.came(f64::from(delay % 10), 1.0, 1.0);
+                known.on_acked(f64::from(delay % 10), 1.0, 1.0);
             }
             for _ in 0..4 {
-                known.came(beside, 1.0, 1.0);
+                known.on_acked(beside, 1.0, 1.0);
             }
-            known.one_lost();
-            full = known.lost(crate::test_epoch(), f64::INFINITY);
+            known.on_lost();
+            full = known.on_congestion(crate::test_epoch(), f64::INFINITY);
         }
         full
     }
 
     #[test]
-    fn the_queue_is_to_blame_for_what_is_lost_beside_the_longest_delays() {
+    fn losses_beside_long_delays_blame_the_queue() {
         assert!(after(20, 9.5, 100));
     }
 
     #[test]
-    fn it_is_not_for_what_is_lost_anywhere() {
+    fn losses_anywhere_do_not_blame_the_queue() {
         assert!(!after(20, 4.5, 100));
     }
 
@@ -169,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn the_room_of_a_queue_is_known_only_while_losses_show_it() {
+    fn room_is_known_while_losses_show_it() {
         let (mut known, now) = (Losses::default(), crate::test_epoch());
         for (beside, expected) in [(9.5, true), (1.0, false)] {
             for _ in 0..20 {
-                (0..100).for_each(|delay| known.came(f64::from(delay % 10), 1.0, 1.0));
-                (0..4).for_each(|_| known.came(beside, 1.0, 1.0));
-                known.lost(now, f64::INFINITY);
+                (0..100).for_each(|delay| known.on_acked(f64::from(delay % 10), 1.0, 1.0));
+                (0..4).for_each(|_| known.on_acked(beside, 1.0, 1.0));
+                known.on_congestion(now, f64::INFINITY);
             }
             assert_eq!(known.room(now).is_some(), expected);
             assert_eq!(known.room(now + TUNING.losses.room_kept), None);

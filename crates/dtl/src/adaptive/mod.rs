@@ -73,11 +73,11 @@ pub(crate) struct Adaptive {
     may_grow: bool,
     smoothed: Duration,
     /// When the last acknowledgement came.
-    heard: Instant,
+    acked_at: Instant,
     cut: Option<Cut>,
     /// Best rate at which data was acknowledged, bytes a second.
     best_rate: f64,
-    /// Size of the largest packet of late, and of all.
+    /// Size of the largest recent packet, and of all.
     largest: f64,
     largest_ever: f64,
     /// What the flows knew of the path's delay.
@@ -118,7 +118,7 @@ impl Adaptive {
             round_bytes: 0,
             may_grow: false,
             smoothed: Duration::ZERO,
-            heard: now,
+            acked_at: now,
             cut: None,
             best_rate: 0.0,
             largest: 0.0,
@@ -195,10 +195,10 @@ impl Adaptive {
     /// The path reorders packets, by so much at most.
     pub(crate) fn on_reordering(&mut self, reordering: Duration) {
         self.reordering = reordering;
-        self.tell_reordering();
+        self.pass_reordering();
     }
 
-    fn tell_reordering(&mut self) {
+    fn pass_reordering(&mut self) {
         let scatter = self.reordering.as_secs_f64();
         match &mut self.rule {
             Rule::Scavenger(scavenger) => scavenger.reorders(scatter),
@@ -233,7 +233,7 @@ impl Adaptive {
         let rtt_error = batch.rtt_error.as_secs_f64();
         let one_way = batch.one_way.map(|delay| delay.as_secs_f64());
         self.smoothed = batch.smoothed;
-        self.heard = now;
+        self.acked_at = now;
         self.round_bytes = self.round_bytes.saturating_add(batch.bytes);
         self.may_grow |= batch.may_grow;
         let small = self.is_small(now, batch.size as f64);
@@ -261,7 +261,7 @@ impl Adaptive {
         // A clock that goes back must not make a round last for ever.
         self.round_began = self.round_began.min(now);
         let lasted = now.saturating_duration_since(self.round_began);
-        // Where packet numbers begin anew, time ends the round.
+        // Where packet numbers begin again, time ends the round.
         let long = lasted >= batch.smoothed.saturating_mul(TUNING.packets.longest_round);
         if batch.newest >= self.round_end || long {
             self.round_end = self.next;
@@ -292,7 +292,7 @@ impl Adaptive {
         }
     }
 
-    /// Whether a packet of this size is too small to tell the path's delay.
+    /// Whether a packet of this size is too small to show the path's delay.
     fn is_small(&mut self, now: Instant, size: f64) -> bool {
         if size > self.largest_ever * TUNING.packets.larger.get() && self.in_slow_start() {
             match &mut self.rule {
@@ -321,7 +321,7 @@ impl Adaptive {
         }
     }
 
-    /// A packet that was told as lost has arrived: true if a cut is taken back by it.
+    /// A packet that was deemed lost has arrived: true if a cut is taken back by it.
     pub(crate) fn on_spurious_loss(&mut self, now: Instant, packet: u64) -> bool {
         let undone = match &mut self.rule {
             Rule::Flows(flows) => flows.on_spurious_loss(now, packet, self.smoothed.as_secs_f64()),
@@ -334,7 +334,7 @@ impl Adaptive {
     }
 
     /// Losses or marks, at priority 0 at most once in a round trip; `persistent` when nothing came
-    /// through for long. Lost packets have been told one by one; `mark`: `newest` came through
+    /// through for long. Lost packets have been reported one by one; `mark`: `newest` came through
     /// with one, or a packet shortly before it.
     pub(crate) fn on_congestion(&mut self, persistent: bool, mark: bool, newest: u64) {
         let before = self.window();
@@ -357,7 +357,7 @@ impl Adaptive {
     fn was_cut(&mut self, reason: LimitedBy, window: f64) {
         self.cut = Some(Cut {
             reason,
-            at: self.heard,
+            at: self.acked_at,
             window,
         });
     }
@@ -388,7 +388,7 @@ impl Adaptive {
                     Flows::probing(now, flows, &before)
                 };
                 self.rule = Rule::Flows(Box::new(flows));
-                self.tell_reordering();
+                self.pass_reordering();
             }
             (Rule::Flows(flows), true) => {
                 let window = flows.window().max(TUNING.packets.least_window.get()) * self.datagram;
@@ -405,9 +405,9 @@ impl Adaptive {
                 };
                 scavenger.knows(self.best_rate);
                 self.rule = Rule::Scavenger(Box::new(scavenger));
-                // What is sent from now on tells what the path is like without N flows.
+                // What is sent from now on shows what the path is like without N flows.
                 self.round_end = self.next;
-                self.tell_reordering();
+                self.pass_reordering();
             }
         }
     }
@@ -447,7 +447,7 @@ impl Adaptive {
         // What N flows have lost they lack until they have it again, which takes CUBIC half a
         // minute where windows are large.
         let lacks = !self.is_scavenger() && self.window() < cut.window;
-        if lacks || self.heard.saturating_duration_since(cut.at) <= TUNING.packets.cut_reported {
+        if lacks || self.acked_at.saturating_duration_since(cut.at) <= TUNING.packets.cut_reported {
             cut.reason
         } else {
             LimitedBy::Growth
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn small_packets_do_not_tell_the_delay_of_large_ones() {
+    fn small_packets_do_not_show_the_delay() {
         for priority in [Priority::SCAVENGER, Priority::NORMAL] {
             let mut now = crate::test_epoch();
             let mut adaptive = Adaptive::new(now, &Config::default(), priority);

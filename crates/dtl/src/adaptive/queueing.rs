@@ -130,8 +130,8 @@ impl Round {
 }
 
 impl Look {
-    /// How long the queue is: the mean delay without the `noise` that is there anyway. What nobody
-    /// needed to wait for does not stand in the queue; the more delays tremble, the more this
+    /// How long the queue is: the mean delay without the `noise` that is there anyway. What some
+    /// did not need to wait for does not stand in the queue; the stronger the jitter, the more this
     /// decides.
     pub(super) fn queueing(&self, noise: f64, target: f64) -> f64 {
         let most = (1.5 - 4.0 * noise / target).max(0.5) * target;
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spike_that_some_were_spared_is_no_queue_where_delays_tremble() {
+    fn with_jitter_a_spike_is_no_queue() {
         let mut delays = vec![0.0; 6];
         delays.extend([0.030; 4]);
         let spike = look(&delays);

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn two_cuts_with_little_waiting_show_a_short_queue_and_much_waiting_denies_it() {
+    fn two_cuts_without_waiting_show_a_short_queue() {
         assert!(!after(&[2.0]));
         assert!(after(&[2.0, 3.0]));
         assert!(!after(&[2.0, 5.0, 2.0]));

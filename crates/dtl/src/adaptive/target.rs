@@ -25,7 +25,7 @@ impl Target {
         }
     }
 
-    /// That of a queue that nobody manages.
+    /// That of a queue that is not managed.
     pub(super) fn roomy(&self) -> Target {
         Target {
             most: TUNING.target.most.as_secs_f64(),
@@ -42,9 +42,9 @@ impl Target {
         )
     }
 
-    /// That of a window of so many datagrams. Whoever has little bears more: each sees the queue
-    /// through noise of its own, and he who sees it longer than it is would give way for ever
-    /// (as in Swift: Kumar and others, SIGCOMM 2020).
+    /// That of a window of so many datagrams. A flow that has little bears more: each sees the
+    /// queue through noise of its own, and he who sees it longer than it is would give way for
+    /// ever (as in Swift: Kumar and others, SIGCOMM 2020).
     pub(super) fn of_window(&self, datagrams: f64) -> f64 {
         let target = self.of_path();
         let datagrams = datagrams.clamp(
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_an_eighth_of_the_path_within_bounds() {
+    fn it_is_an_eighth_of_the_path() {
         assert_eq!(
             [of(0.001, 0.0), of(0.080, 0.0), of(1.0, 0.0)],
             [
@@ -92,14 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn it_is_below_what_managed_queues_bear_however_long_the_path_is() {
+    fn managed_queues_bound_it_on_any_path() {
         let managed = Target::new(0.300, 0.0, true);
         assert_eq!(managed.of_path(), TUNING.target.most_managed.as_secs_f64());
         assert!((managed.roomy().of_path() - 0.0375).abs() < 1e-12);
     }
 
     #[test]
-    fn a_slow_path_bears_most_of_a_datagram_and_no_path_more_than_a_bound() {
+    fn a_slow_path_bears_most_of_a_datagram() {
         assert!((of(0.060, 0.012) - 0.0075).abs() < 1e-12);
         assert_eq!(of(0.060, 10.0), TUNING.target.slowest.as_secs_f64());
     }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_queue_is_filled_by_half_but_by_most_of_a_datagram() {
+    fn a_short_queue_is_filled_by_half() {
         let target = Target::new(0.020, 0.0012, false);
         assert_eq!(target.within(None, 0.0025), 0.0025);
         assert_eq!(target.within(Some(0.003), 0.0025), 0.0015);

@@ -22,10 +22,10 @@ const ENDS: f64 = 0.3;
 /// Comparisons in a row at which it has to be as large: a second.
 const ROW: u32 = 20;
 /// Root mean square of what round trips differ by from their mean, in seconds, below which they say
-/// nothing: hosts tremble by as much.
+/// nothing: hosts have as much jitter.
 const STIRS: f64 = 0.000_5;
 
-/// What moves quickly of a curve. Its mean of late is taken off, and of what is left once more: of
+/// What moves quickly of a curve. Its recent mean is taken off, and of what is left once more: of
 /// a ramp the first leaves a constant.
 #[derive(Copy, Clone, Debug, Default)]
 struct Curve {

@@ -14,7 +14,7 @@ const SETTLES: f64 = 0.5;
 const REPAID: f64 = 1.0;
 /// Greatest part of what is due that is made up for at once, and for how many seconds of it at all.
 const MOST_REPAID: f64 = 0.5;
-const MOST_LAG: f64 = 8.0;
+const MOST_DEFICIT: f64 = 8.0;
 /// Greatest step towards the part that is due, at once.
 const MOST_STEP: f64 = 0.25;
 /// Two groups that were taken to share a queue for no longer than this did not: each gets back what
@@ -34,6 +34,16 @@ fn worth(standing: &Standing) -> f64 {
     }
 }
 
+/// Packets that left within a bin of time.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub(super) struct Bin {
+    /// Bins since the origin.
+    pub(super) number: u64,
+    /// The shortest round trip in it, in seconds.
+    pub(super) shortest: f64,
+}
+
+/// A group of a coupling.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     /// The first group that waits in one queue with it.
@@ -49,11 +59,11 @@ pub(super) struct Member {
     /// By what it is to change next: to come to its part, and to have back what it gave.
     step: f64,
     back: f64,
-    told: Option<Instant>,
-    /// The bin under way, and the shortest round trip in it, in seconds.
-    open: Option<(u64, f64)>,
+    reported: Option<Instant>,
+    /// The bin that is filling.
+    open: Option<Bin>,
     /// Those before it, oldest first.
-    bins: VecDeque<(u64, f64)>,
+    bins: VecDeque<Bin>,
 }
 
 impl Member {
@@ -67,7 +77,7 @@ impl Member {
             given: 1.0,
             step: 1.0,
             back: 1.0,
-            told: None,
+            reported: None,
             open: None,
             bins: VecDeque::new(),
         }
@@ -111,10 +121,10 @@ impl Member {
         change.clamp(1.0 / MOST_GIVEN, MOST_GIVEN)
     }
 
-    /// Whether it had something to send of late.
+    /// Whether it had something to send lately.
     pub(super) fn counts(&self, now: Instant) -> bool {
-        let heard = |told| now.saturating_duration_since(told) <= HEARD;
-        self.weight > 0.0 && self.told.is_some_and(heard)
+        let heard = |at| now.saturating_duration_since(at) <= HEARD;
+        self.weight > 0.0 && self.reported.is_some_and(heard)
     }
 
     /// Whether it has not counted until now, or not for as much.
@@ -123,12 +133,12 @@ impl Member {
     }
 
     /// Takes what it has now.
-    pub(super) fn tell(&mut self, now: Instant, standing: &Standing, bytes: u64) {
+    pub(super) fn report(&mut self, now: Instant, standing: &Standing, bytes: u64) {
         if !self.counts(now) {
             // What was planned before it paused was for the parts of that time.
             self.step = 1.0;
         }
-        self.told = Some(now);
+        self.reported = Some(now);
         self.weight = worth(standing);
         self.rate = standing.window as f64 / standing.smoothed.max(MIN_RTT).as_secs_f64();
         if self.weight > 0.0 {
@@ -137,20 +147,23 @@ impl Member {
     }
 
     /// A packet that left so long after the origin took this round trip. Gives the bin that is
-    /// closed by it, and its shortest round trip.
-    pub(super) fn look(&mut self, since: Duration, rtt: Duration) -> Option<(u64, f64)> {
-        let bin = u64::try_from(since.as_millis() / BIN.as_millis()).unwrap_or(u64::MAX);
+    /// closed by it.
+    pub(super) fn look(&mut self, since: Duration, rtt: Duration) -> Option<Bin> {
+        let number = u64::try_from(since.as_millis() / BIN.as_millis()).unwrap_or(u64::MAX);
         let rtt = rtt.as_secs_f64();
         match &mut self.open {
-            Some((open, least)) if bin <= *open => {
+            Some(open) if number <= open.number => {
                 // One from before the bin, after a loss, says nothing of it.
-                if bin == *open {
-                    *least = least.min(rtt);
+                if number == open.number {
+                    open.shortest = open.shortest.min(rtt);
                 }
                 None
             }
             open => {
-                let closed = open.replace((bin, rtt))?;
+                let closed = open.replace(Bin {
+                    number,
+                    shortest: rtt,
+                })?;
                 if self.bins.len() >= COUPLED_BINS {
                     self.bins.pop_front();
                 }
@@ -163,26 +176,27 @@ impl Member {
     /// The shortest round trip of a bin that is closed.
     pub(super) fn seen(&self, bin: u64) -> Option<f64> {
         let newest_first = self.bins.iter().rev();
-        let mut near = newest_first.take_while(|(seen, _)| *seen >= bin);
-        near.find(|(seen, _)| *seen == bin).map(|(_, delay)| *delay)
+        let mut near = newest_first.take_while(|seen| seen.number >= bin);
+        let seen = near.find(|seen| seen.number == bin);
+        seen.map(|seen| seen.shortest)
     }
 
     /// What it lacks or owes is bounded: a group that could not send for long is not made up for
     /// all of it.
-    pub(super) fn bound_lag(&mut self, present: f64, rate: f64, weight: f64) {
+    pub(super) fn bound_deficit(&mut self, virtual_time: f64, rate: f64, weight: f64) {
         if weight > 0.0 {
-            let most = MOST_LAG * rate / weight;
-            self.served = self.served.clamp(present - most, present + most);
+            let most = MOST_DEFICIT * rate / weight;
+            self.served = self.served.clamp(virtual_time - most, virtual_time + most);
         }
     }
 
     /// Its part of what all have, `rate` bytes a second for a weight of `weight`, and of what it
-    /// lacks if all are served as far as `present`.
-    pub(super) fn wanted(&self, present: f64, rate: f64, weight: f64) -> f64 {
+    /// lacks if all are served as far as `virtual_time`.
+    pub(super) fn wanted(&self, virtual_time: f64, rate: f64, weight: f64) -> f64 {
         let due = rate * self.weight / weight;
-        let lag = (present - self.served) * self.weight / REPAID;
+        let deficit = (virtual_time - self.served) * self.weight / REPAID;
         let most = due * MOST_REPAID;
-        due + lag.clamp(-most, most)
+        due + deficit.clamp(-most, most)
     }
 
     /// Plans a step of so many seconds on the way to such a rate.
@@ -193,7 +207,7 @@ impl Member {
         if factor.is_finite() {
             let factor = factor.clamp(1.0 - MOST_STEP, 1.0 + MOST_STEP);
             self.step *= factor;
-            // Until it is told anew.
+            // Until the next look.
             self.rate *= factor;
         }
     }

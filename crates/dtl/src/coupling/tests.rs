@@ -39,10 +39,10 @@ impl Bench {
             self.now += TICK;
             let through = self.through.iter_mut();
             let groups = self.groups.iter_mut().zip(through).enumerate();
-            for (place, ((id, weight, window), (part, got))) in groups {
+            for (index, ((id, weight, window), (part, got))) in groups {
                 let bytes = *window * *part * TICK.as_secs_f64() / 0.04;
                 *got += bytes;
-                let rtt = Duration::from_millis(20) + waits(place, tick);
+                let rtt = Duration::from_millis(20) + waits(index, tick);
                 let standing = Standing {
                     weight: *weight,
                     window: *window as u64,
@@ -81,14 +81,14 @@ fn queue(seed: u64, tick: u32) -> Duration {
 }
 
 #[test]
-fn who_waits_in_one_queue_comes_to_the_parts_of_the_priorities_and_all_keep_what_they_have() {
+fn one_queue_is_divided_by_priority() {
     let mut bench = Bench::new(&[(1.0, 60_000.0), (2.0, 60_000.0), (4.0, 60_000.0)]);
     bench.run(3 * SECOND, |_, tick| queue(0, tick));
     assert_eq!(bench.together(), [1, 1, 1], "nothing is known so soon");
     assert_eq!(bench.windows(), [60_000.0; 3]);
     bench.run(20 * SECOND, |_, tick| queue(0, tick + 3 * SECOND));
     assert_eq!(bench.together(), [3, 3, 3]);
-    let [first, second, third] = [0, 1, 2].map(|place| bench.groups[place].0);
+    let [first, second, third] = [0, 1, 2].map(|index| bench.groups[index].0);
     let others: Vec<CoupledGroup> = bench.coupling.others(second).collect();
     assert_eq!(others, [first, third]);
     for (window, weight) in bench.windows().into_iter().zip([1.0, 2.0, 4.0]) {
@@ -103,13 +103,13 @@ fn who_waits_in_one_queue_comes_to_the_parts_of_the_priorities_and_all_keep_what
 }
 
 #[test]
-fn what_gets_through_counts_and_not_the_window_alone() {
+fn what_gets_through_counts_not_the_window() {
     let mut bench = Bench::new(&[(1.0, 60_000.0), (1.0, 60_000.0)]);
     bench.through[0].0 = 0.8;
     bench.run(20 * SECOND, |_, tick| queue(0, tick));
     let before = [bench.through[0].1, bench.through[1].1];
     bench.run(20 * SECOND, |_, tick| queue(0, tick));
-    let got = [0, 1].map(|place| bench.through[place].1 - before[place]);
+    let got = [0, 1].map(|index| bench.through[index].1 - before[index]);
     assert!((got[0] / got[1] - 1.0).abs() < 0.02, "{got:?}");
 }
 
@@ -118,7 +118,7 @@ fn the_lengths_of_their_paths_do_not_matter() {
     let mut bench = Bench::new(&[(1.0, 60_000.0), (1.0, 20_000.0)]);
     let far = Duration::from_millis(150);
     // What left at the same moment waited for as long, and the answer comes later from far away.
-    bench.run(20 * SECOND, |place, tick| match place {
+    bench.run(20 * SECOND, |index, tick| match index {
         0 => queue(0, tick),
         _ => far + queue(0, tick.saturating_sub(15)),
     });
@@ -126,22 +126,22 @@ fn the_lengths_of_their_paths_do_not_matter() {
 }
 
 #[test]
-fn whose_queues_move_in_their_own_ways_are_left_alone() {
+fn different_queues_are_left_alone() {
     let mut bench = Bench::new(&[(1.0, 60_000.0), (4.0, 60_000.0)]);
     for _ in 0..6 {
-        bench.run(10 * SECOND, |place, tick| queue(place as u64 + 1, tick));
+        bench.run(10 * SECOND, |index, tick| queue(index as u64 + 1, tick));
         assert_eq!(bench.together(), [1, 1]);
     }
     assert_eq!(bench.windows(), [60_000.0, 60_000.0]);
 }
 
 #[test]
-fn two_queues_that_fill_at_the_same_pace_are_not_one() {
+fn two_queues_of_one_pace_stay_two() {
     let mut bench = Bench::new(&[(1.0, 60_000.0), (4.0, 60_000.0)]);
-    // Each trembles by itself.
-    let ramp = |place: usize, tick: u32| {
-        let tremble = (u64::from(tick) * (37 + 54 * place as u64)) % 101;
-        Duration::from_micros(u64::from(tick % 800) * 100 + tremble * 20)
+    // Each has jitter of its own.
+    let ramp = |index: usize, tick: u32| {
+        let jitter = (u64::from(tick) * (37 + 54 * index as u64)) % 101;
+        Duration::from_micros(u64::from(tick % 800) * 100 + jitter * 20)
     };
     bench.run(8 * SECOND, ramp);
     assert_eq!(bench.together(), [1, 1]);
@@ -150,8 +150,8 @@ fn two_queues_that_fill_at_the_same_pace_are_not_one() {
 #[test]
 fn queues_that_do_not_stir_say_nothing() {
     let mut bench = Bench::new(&[(1.0, 60_000.0), (4.0, 60_000.0)]);
-    let tremble = |_, tick: u32| Duration::from_micros(u64::from(tick * 37 % 101) * 5);
-    bench.run(20 * SECOND, tremble);
+    let jitter = |_, tick: u32| Duration::from_micros(u64::from(tick * 37 % 101) * 5);
+    bench.run(20 * SECOND, jitter);
     assert_eq!(bench.together(), [1, 1]);
 }
 
@@ -162,7 +162,7 @@ fn what_was_given_by_mistake_comes_back() {
     assert_eq!(bench.together(), [2, 2]);
     let given = bench.windows()[0];
     assert!(given < 50_000.0, "{given}");
-    bench.run(10 * SECOND, |place, tick| queue(place as u64 + 1, tick));
+    bench.run(10 * SECOND, |index, tick| queue(index as u64 + 1, tick));
     assert_eq!(bench.together(), [1, 1]);
     for window in bench.windows() {
         assert!(
@@ -174,7 +174,7 @@ fn what_was_given_by_mistake_comes_back() {
 }
 
 #[test]
-fn who_has_nothing_to_send_leaves_its_part_to_the_others_and_is_owed_nothing() {
+fn an_idle_group_leaves_its_part_to_others() {
     let mut bench = Bench::new(&[(1.0, 60_000.0), (1.0, 60_000.0)]);
     bench.run(20 * SECOND, |_, tick| queue(0, tick));
     assert_eq!(bench.together(), [2, 2]);
@@ -191,7 +191,7 @@ fn who_has_nothing_to_send_leaves_its_part_to_the_others_and_is_owed_nothing() {
 }
 
 #[test]
-fn who_is_left_behind_or_has_a_pause_beside_it_keeps_what_it_has() {
+fn a_group_left_alone_keeps_its_window() {
     for (seconds, leaves) in [(6, true), (6, false), (20, false)] {
         let mut bench = Bench::new(&[(1.0, 60_000.0), (4.0, 60_000.0)]);
         bench.run(seconds * SECOND, |_, tick| queue(0, tick));
@@ -213,7 +213,7 @@ fn who_is_left_behind_or_has_a_pause_beside_it_keeps_what_it_has() {
 }
 
 #[test]
-fn what_was_planned_for_who_then_says_nothing_is_not_done_later() {
+fn plans_for_a_silent_group_lapse() {
     let mut bench = Bench::new(&[(1.0, 60_000.0), (4.0, 60_000.0)]);
     bench.run(6 * SECOND, |_, tick| queue(0, tick));
     assert_eq!(bench.together(), [2, 2]);
@@ -234,7 +234,7 @@ fn what_was_planned_for_who_then_says_nothing_is_not_done_later() {
 }
 
 #[test]
-fn those_who_leave_are_forgotten_and_there_are_no_more_than_the_bound() {
+fn groups_are_bounded_and_forgotten_after_leaving() {
     let mut coupling = Coupling::new();
     let ids: Vec<_> = (0..MAX_COUPLED).map(|_| coupling.join().unwrap()).collect();
     assert_eq!(coupling.join(), Err(CouplingIsFull));
@@ -260,8 +260,8 @@ fn those_who_leave_are_forgotten_and_there_are_no_more_than_the_bound() {
 
 proptest! {
     #[test]
-    fn whatever_is_told_factors_stay_near_one(
-        told in proptest::collection::vec(
+    fn absurd_input_keeps_factors_near_one(
+        reports in proptest::collection::vec(
             (0..3_usize, any::<f64>(), any::<u64>(), 0..1_u64 << 40, 0..1_u64 << 40, 0..1_u64 << 40, any::<u64>()),
             1..300,
         ),
@@ -269,12 +269,12 @@ proptest! {
         let mut coupling = Coupling::new();
         let ids = [(); 3].map(|()| coupling.join().unwrap());
         let epoch = crate::test_epoch();
-        for (place, weight, window, smoothed, now, rtt, bytes) in told {
+        for (index, weight, window, smoothed, now, rtt, bytes) in reports {
             let at = epoch + Duration::from_micros(now);
             let rtt = Duration::from_micros(rtt);
             let standing = Standing { weight, window, smoothed: Duration::from_micros(smoothed) };
             let look = Look { sent: at.checked_sub(rtt).unwrap_or(epoch), rtt, bytes };
-            let factor = coupling.exchange(at, ids[place], &standing, &look);
+            let factor = coupling.exchange(at, ids[index], &standing, &look);
             prop_assert!((0.2..=5.0).contains(&factor), "{factor}");
         }
     }

@@ -16,17 +16,25 @@ const EXACT: f64 = 1e12;
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Weighted,
-    Leftover,
+    Scavenger,
 }
 
 impl Kind {
     pub(super) fn of(priority: Priority) -> Kind {
         if priority.is_scavenger() {
-            Kind::Leftover
+            Kind::Scavenger
         } else {
             Kind::Weighted
         }
     }
+}
+
+/// The batch of acknowledgements that is coming in.
+#[derive(Copy, Clone, Debug, Default)]
+struct Batch {
+    bytes: u64,
+    /// Whether the window, not the application, held sending back.
+    window_limited: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -34,16 +42,14 @@ pub(super) struct Flow {
     pub(super) priority: Priority,
     pub(super) datagram: u64,
     pub(super) in_flight: u64,
-    /// Whether it has used what it may of late. Others share what it does not use.
+    /// Whether it has lately used what it may. Others share what it does not use.
     pub(super) busy: bool,
     /// When it last did.
     pub(super) used_at: Instant,
     /// Bytes sent and not lost ÷ weight, from an origin that all flows of the kind have in common.
     pub(super) served: f64,
     numbers: Numbers,
-    /// Of the batch of acknowledgements under way: its bytes, and whether the window, not the
-    /// application, held sending back.
-    batch: (u64, bool),
+    batch: Batch,
     sent: u64,
     acked: u64,
     lost: u64,
@@ -59,7 +65,7 @@ impl Flow {
             used_at: now,
             served: 0.0,
             numbers: Numbers::default(),
-            batch: (0, false),
+            batch: Batch::default(),
             sent: 0,
             acked: 0,
             lost: 0,
@@ -74,7 +80,7 @@ impl Flow {
     pub(super) fn weight(&self) -> f64 {
         match self.kind() {
             Kind::Weighted => self.priority.get().max(MIN_WEIGHT),
-            Kind::Leftover => 1.0,
+            Kind::Scavenger => 1.0,
         }
     }
 
@@ -92,8 +98,8 @@ impl Flow {
     /// The group's number of the packet.
     pub(super) fn on_ack(&mut self, sample: &AckSample) -> u64 {
         self.acked = self.acked.saturating_add(sample.bytes);
-        self.batch.0 = self.batch.0.saturating_add(sample.bytes);
-        self.batch.1 |= !sample.app_limited;
+        self.batch.bytes = self.batch.bytes.saturating_add(sample.bytes);
+        self.batch.window_limited |= !sample.app_limited;
         self.numbers.of(sample.packet)
     }
 
@@ -115,12 +121,12 @@ impl Flow {
     /// True if the flow uses its `window`. As in
     /// [`Controller::on_ack_batch_end`](crate::Controller::on_ack_batch_end), half of it will do.
     pub(super) fn on_batch_end(&mut self, now: Instant, in_flight: u64, window: u64) -> bool {
-        let (bytes, wants_more) = std::mem::take(&mut self.batch);
+        let batch = std::mem::take(&mut self.batch);
         self.in_flight = in_flight;
         let used = in_flight
-            .saturating_add(bytes)
+            .saturating_add(batch.bytes)
             .saturating_add(self.datagram);
-        let uses = wants_more && window <= used.saturating_mul(2);
+        let uses = batch.window_limited && window <= used.saturating_mul(2);
         if uses {
             self.used_at = now;
             self.busy = true;

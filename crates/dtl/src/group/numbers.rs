@@ -43,10 +43,10 @@ impl Numbers {
         });
     }
 
-    /// The group's number of a packet; 0, as old as any, if it is forgotten or was never told of.
+    /// The group's number of a packet; 0, as old as any, if it is forgotten or unknown.
     pub(super) fn of(&self, packet: u64) -> u64 {
         let after = self.runs.partition_point(|run| run.first <= packet);
-        let run = after.checked_sub(1).and_then(|place| self.runs.get(place));
+        let run = after.checked_sub(1).and_then(|index| self.runs.get(index));
         let known = run.filter(|run| packet - run.first < run.length);
         known.map_or(0, |run| run.number.saturating_add(packet - run.first))
     }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_packet_has_the_number_with_which_it_left() {
+    fn each_packet_has_its_number() {
         let mut numbers = Numbers::default();
         for (packet, number) in [(5, 10), (6, 11), (7, 14), (9, 15), (10, 16)] {
             numbers.record(packet, number);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_the_oldest_goes() {
+    fn past_the_bound_the_oldest_goes() {
         let mut numbers = Numbers::default();
         for packet in 0..2 * GROUP_RUNS as u64 {
             numbers.record(packet, 2 * packet + 1);

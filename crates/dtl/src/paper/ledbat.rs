@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn each_packet_acknowledged_above_the_target_costs_one_per_cent() {
+    fn each_packet_above_the_target_costs_a_hundredth() {
         let config = Ledbat::default();
         let mut window = steady(100_000);
         assert!(on_acked(&mut window, &config, &acked(1000, 101)));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_doubles_and_ends_at_the_target_unless_told_to_wait_for_a_loss() {
+    fn slow_start_ends_at_the_target() {
         let mut config = Ledbat::default();
         let mut window = Window::new(10_000, 1000);
         on_acked(&mut window, &config, &acked(10_000, 99));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unused_window_does_not_grow_but_still_yields() {
+    fn an_unused_window_does_not_grow_but_yields() {
         let config = Ledbat::default();
         let mut window = steady(10_000);
         let idle = |queueing_ms| Acked {

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn smooth_slow_start_triples_until_it_has_caught_up_with_n_flows() {
+    fn smooth_slow_start_triples_up_to_n_flows() {
         let mut window = Window::new(10_000, 1000);
         let mut rounds = 0_i32;
         let n = 2.0_f64;

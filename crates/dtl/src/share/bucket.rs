@@ -64,7 +64,7 @@ impl Bucket {
     }
 
     /// When `bytes` can be taken, seen from the last refill; `None` when never, or when no clock
-    /// can tell.
+    /// can measure.
     pub(super) fn ready_at(&self, bytes: u64) -> Option<Instant> {
         let missing = tokens(bytes).saturating_sub(self.tokens);
         let filled = self.filled?;

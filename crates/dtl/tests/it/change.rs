@@ -8,7 +8,7 @@ use crate::link::{Link, Sim};
 use crate::{epoch, ms, paper, secs};
 
 #[test]
-fn figure_six_from_scavenger_to_one_to_two_flows_and_back() {
+fn figure_six() {
     let mut sim = Sim::new(Link::ten_megabit(200));
     let ours = sim.add(0.0);
     let reno = sim.add_reno();
@@ -31,7 +31,7 @@ fn figure_six_from_scavenger_to_one_to_two_flows_and_back() {
 }
 
 #[test]
-fn a_change_alone_on_the_link_never_stalls_it() {
+fn a_change_alone_never_stalls_the_link() {
     let mut sim = Sim::new(Link::ten_megabit(200));
     let flow = sim.add(0.0);
     sim.run(secs(20));
@@ -45,7 +45,7 @@ fn a_change_alone_on_the_link_never_stalls_it() {
 }
 
 #[test]
-fn the_window_is_kept_and_the_next_acknowledgement_follows_the_new_rule() {
+fn a_change_keeps_the_window() {
     let mut controller = Controller::new(epoch(), paper(), Priority::NORMAL);
     // Out of slow start, with 20 ms as the base.
     ack(&mut controller, epoch(), ms(20), 1200);

@@ -33,7 +33,7 @@ fn example(name: &str) -> PathBuf {
 }
 
 #[test]
-fn the_toy_transport_moves_its_data_from_priority_0_on_and_ends() {
+fn the_toy_transport_moves_its_data() {
     // Three seconds on an idle machine; a second of them is the other half at priority 2.
     let mut process = Command::new(example("toy_transport"))
         .args(["0", "20", "2"])

@@ -49,7 +49,7 @@ fn equals_share_equally() {
 /// Priority 1 with the default algorithm, behind a queue of so many packets: whether it bounds what
 /// leaves at once after 20 s.
 #[test]
-fn bursts_are_bounded_once_a_short_queue_has_lost_packets() {
+fn losses_in_a_short_queue_bound_bursts() {
     for (packets, bounded) in [(3, true), (40, false)] {
         let mut link = Link::ten_megabit(40);
         link.buffer = packets * PACKET;
@@ -80,7 +80,7 @@ fn the_report_names_loss() {
 /// A queue that marks says nothing of how many flows a window is: each mark is that of one, as each
 /// loss is.
 #[test]
-fn marks_of_a_round_trip_cut_as_many_flows_as_there_are_marks() {
+fn each_mark_cuts_one_flow() {
     let left = |marks: &[u64]| {
         let config = Config {
             initial_window: 160 * PACKET,

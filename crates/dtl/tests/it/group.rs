@@ -47,7 +47,7 @@ impl Sender for Member {
             group.on_loss(now, self.id, &sample);
         }
         if let Some(newest) = lost.iter().map(|&(_, sent)| sent).max() {
-            group.on_congestion(now, self.id, (persistent, false), newest);
+            group.on_congestion(now, self.id, persistent, false, newest);
         }
     }
 }
@@ -142,7 +142,7 @@ fn links() -> Vec<Link> {
 }
 
 #[test]
-fn weights_hold_whatever_the_path_and_follow_a_change_at_once() {
+fn weights_hold_on_any_path() {
     for link in links() {
         let what = format!("{link:?}");
         let mut bench = Bench::new(link);
@@ -166,7 +166,7 @@ fn weights_hold_whatever_the_path_and_follow_a_change_at_once() {
 }
 
 #[test]
-fn a_late_comer_has_its_share_within_a_second() {
+fn a_late_comer_has_its_share_soon() {
     for link in links() {
         let mut bench = Bench::new(link);
         bench.add(1.0);
@@ -179,7 +179,7 @@ fn a_late_comer_has_its_share_within_a_second() {
 }
 
 #[test]
-fn to_strangers_a_group_is_what_one_flow_of_its_sum_would_be() {
+fn a_group_is_worth_its_sum() {
     let link = links()[1];
     let mut one = Sim::new(link);
     let single = Controller::new(epoch(), Config::default(), priority(4.0));
@@ -201,7 +201,7 @@ fn to_strangers_a_group_is_what_one_flow_of_its_sum_would_be() {
 }
 
 #[test]
-fn priority_zero_gets_what_is_left_over_and_in_equal_parts() {
+fn priority_zero_gets_the_rest_equally() {
     let mut bench = Bench::new(links()[1]);
     let (worth, first, second) = (bench.add(1.0), bench.add(0.0), bench.add(0.0));
     bench.sim.run(secs(20));
@@ -215,7 +215,7 @@ fn priority_zero_gets_what_is_left_over_and_in_equal_parts() {
 }
 
 #[test]
-fn a_flow_crosses_from_and_to_priority_zero_without_a_pause() {
+fn a_flow_crosses_priority_zero_without_a_pause() {
     let mut bench = Bench::new(links()[1]);
     bench.add(2.0);
     let crossing = bench.add(0.0);
@@ -251,7 +251,7 @@ fn exchange(
 }
 
 #[test]
-fn what_one_does_not_use_the_others_get_and_strangers_do_not_lose_by_it() {
+fn unused_shares_go_to_the_others() {
     let mut group = Group::new(Config::default());
     let mut now = epoch() + secs(1);
     let busy = group.join(now, priority(1.0), PACKET).unwrap();
@@ -275,7 +275,7 @@ fn what_one_does_not_use_the_others_get_and_strangers_do_not_lose_by_it() {
         sent: now - ms(20),
     };
     group.on_loss(now, busy, &lost);
-    group.on_congestion(now, busy, (false, false), now - ms(20));
+    group.on_congestion(now, busy, false, false, now - ms(20));
     let left = group.window(busy);
     assert!(left * 10 <= whole * 8, "{left} of {whole}");
     // The idle one begins with its share at once.
@@ -283,7 +283,7 @@ fn what_one_does_not_use_the_others_get_and_strangers_do_not_lose_by_it() {
 }
 
 #[test]
-fn many_that_begin_at_once_begin_with_what_there_is() {
+fn many_that_begin_together_share_the_window() {
     let mut group = Group::new(Config::default());
     let mut now = epoch() + secs(1);
     let ids: Vec<GroupFlow> = (0..64)
@@ -311,7 +311,7 @@ fn many_that_begin_at_once_begin_with_what_there_is() {
 }
 
 #[test]
-fn at_the_floor_many_scavengers_send_no_more_than_one() {
+fn many_scavengers_at_the_floor_send_as_one() {
     let got = |count: usize| {
         let mut bench = Bench::new(links()[1]);
         let flows: Vec<usize> = (0..count).map(|_| bench.add(0.0)).collect();
@@ -343,7 +343,7 @@ fn a_group_of_one_is_a_controller() {
 }
 
 #[test]
-fn only_scavengers_keep_from_bursts_alone_and_in_a_group() {
+fn only_scavengers_keep_from_bursts() {
     let mut group = Group::new(Config::default());
     let mut now = epoch() + secs(1);
     let flow = group.join(now, priority(0.0), PACKET).unwrap();
@@ -361,7 +361,7 @@ fn only_scavengers_keep_from_bursts_alone_and_in_a_group() {
 }
 
 #[test]
-fn who_has_left_gets_nothing_and_a_full_group_says_so() {
+fn a_flow_that_left_gets_nothing() {
     let mut group = Group::new(Config::default());
     let first = group.join(epoch(), Priority::NORMAL, PACKET).unwrap();
     let second = group.join(epoch(), Priority::NORMAL, PACKET).unwrap();
@@ -392,12 +392,12 @@ proptest! {
                 flows.push((group.join(now, priority(value), PACKET).unwrap(), 0));
                 continue;
             }
-            let place = which % flows.len();
-            let (id, mut next) = flows[place];
+            let index = which % flows.len();
+            let (id, mut next) = flows[index];
             match step {
                 1 if number < 20 => {
                     group.leave(now, id);
-                    flows.remove(place);
+                    flows.remove(index);
                     continue;
                 }
                 1 | 2 => {
@@ -406,13 +406,13 @@ proptest! {
                 3 => {
                     let sample = LossSample { packet: number, bytes: PACKET, sent: now };
                     group.on_loss(now, id, &sample);
-                    group.on_congestion(now, id, (number > 50, number < 3), now);
+                    group.on_congestion(now, id, number > 50, number < 3, now);
                 }
                 4 => group.on_datagram_size(id, 1000 + number),
                 5 => group.on_sent(now, id, number, PACKET),
                 _ => exchange(&mut group, now, id, &mut next, (number, step == 7)),
             }
-            flows[place].1 = next;
+            flows[index].1 = next;
             for (id, _) in &flows {
                 prop_assert!(group.window(*id) >= 1);
                 prop_assert!(group.pacing_rate(*id).is_none_or(|rate| rate >= 1));

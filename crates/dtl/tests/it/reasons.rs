@@ -22,7 +22,7 @@ fn reasons(reports: &[Report]) -> Vec<LimitedBy> {
 }
 
 #[test]
-fn a_scavenger_alone_has_what_the_path_gives_and_yields_to_nobody() {
+fn a_scavenger_alone_is_limited_by_the_path() {
     let mut sim = Sim::new(Link::ten_megabit(80));
     let flow = sim.add_with(Config::default(), 0.0);
     sim.run(secs(5));
@@ -39,7 +39,7 @@ fn a_scavenger_alone_has_what_the_path_gives_and_yields_to_nobody() {
 }
 
 #[test]
-fn beside_tcp_it_yields_with_less_than_a_packet_under_way_until_tcp_has_gone() {
+fn beside_tcp_it_yields_until_tcp_has_gone() {
     let mut sim = Sim::new(Link::ten_megabit(80));
     let flow = sim.add_with(Config::default(), 0.0);
     sim.run(secs(5));
@@ -58,7 +58,7 @@ fn beside_tcp_it_yields_with_less_than_a_packet_under_way_until_tcp_has_gone() {
 }
 
 #[test]
-fn flows_that_have_lost_are_limited_by_loss_and_a_change_of_rules_forgets_it() {
+fn a_change_to_zero_forgets_a_loss() {
     let mut sim = Sim::new(Link::ten_megabit(40));
     let flow = sim.add_with(Config::default(), 2.0);
     sim.run(secs(10));
@@ -79,7 +79,7 @@ fn flows_that_have_lost_are_limited_by_loss_and_a_change_of_rules_forgets_it() {
 }
 
 #[test]
-fn the_queue_that_is_told_is_that_of_the_route_of_now() {
+fn the_reported_queue_is_the_present_routes() {
     let mut sim = Sim::new(Link::ten_megabit(200));
     let flow = sim.add_with(Config::default(), 0.0);
     sim.run(secs(30));
@@ -109,7 +109,7 @@ fn a_loss_of_long_ago_is_no_reason() {
 }
 
 #[test]
-fn an_application_with_little_to_send_is_told_as_such() {
+fn an_application_with_little_to_send_is_reported() {
     for priority in [Priority::SCAVENGER, Priority::NORMAL] {
         let mut controller = Controller::new(epoch(), Config::default(), priority);
         for packet in 0..100 {

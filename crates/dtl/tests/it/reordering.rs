@@ -50,7 +50,7 @@ fn cut(controller: &mut Controller, now: Instant, sent: Instant) {
 }
 
 #[test]
-fn a_cut_is_taken_back_once_all_that_it_answered_has_arrived() {
+fn a_needless_cut_is_taken_back() {
     for priority in [0.0, 0.5, 1.0, 4.0] {
         let (mut controller, sent) = started(priority);
         let (before, now) = (controller.window(), sent + ms(RTT));
@@ -74,7 +74,7 @@ fn a_cut_is_taken_back_once_all_that_it_answered_has_arrived() {
 }
 
 #[test]
-fn nothing_is_taken_back_twice_or_for_packets_that_nobody_lost() {
+fn nothing_is_taken_back_twice() {
     for priority in [0.0, 1.0] {
         let (mut controller, sent) = started(priority);
         let (before, now) = (controller.window(), sent + ms(RTT));
@@ -111,7 +111,7 @@ fn marks_and_long_silence_are_not_taken_back() {
 }
 
 #[test]
-fn flows_of_a_group_have_their_service_and_their_windows_back() {
+fn a_groups_flows_have_their_windows_back() {
     let mut group = Group::new(Config::default());
     let flow = group.join(epoch(), Priority::NORMAL, BYTES).unwrap();
     (0..40).for_each(|packet| group.on_sent(epoch(), flow, packet, BYTES));
@@ -120,7 +120,7 @@ fn flows_of_a_group_have_their_service_and_their_windows_back() {
     group.on_ack_batch_end(now, flow, 3 * BYTES);
     let before = group.window(flow);
     (0..3).for_each(|packet| group.on_loss(now, flow, &lost(packet, epoch())));
-    group.on_congestion(now, flow, (false, false), epoch());
+    group.on_congestion(now, flow, false, false, epoch());
     assert!(group.window(flow) < before);
     (0..3).for_each(|packet| group.on_spurious_loss(now, flow, &lost(packet, epoch())));
     assert!(group.window(flow) >= before);

@@ -6,7 +6,7 @@ use crate::link::{Link, Sim, jain};
 use crate::{ms, secs};
 
 #[test]
-fn fills_an_idle_link_with_a_queue_of_the_target() {
+fn fills_an_idle_link_up_to_the_target() {
     let mut sim = Sim::new(Link::ten_megabit(400));
     let flow = sim.add(0.0);
     sim.run(secs(10));
@@ -26,7 +26,7 @@ fn fills_an_idle_link_with_a_queue_of_the_target() {
 }
 
 #[test]
-fn fills_a_link_whose_buffer_is_smaller_than_the_target() {
+fn fills_a_link_with_a_short_buffer() {
     let mut sim = Sim::new(Link::ten_megabit(20));
     sim.add(0.0);
     sim.run(secs(10));
@@ -68,7 +68,7 @@ fn late_comers_get_a_fair_share() {
 /// An outage, before it has found the path or as N flows: it goes on as what it was when it broke
 /// off.
 #[test]
-fn an_outage_in_slow_start_or_of_flows_that_become_a_scavenger_is_over_soon() {
+fn an_outage_in_slow_start_is_over_soon() {
     let link = Link {
         rtt: ms(100),
         ..Link::ten_megabit(200)
@@ -88,7 +88,7 @@ fn an_outage_in_slow_start_or_of_flows_that_become_a_scavenger_is_over_soon() {
 
 /// Whatever else it was: nothing came through for a while, and then the path is as it was.
 #[test]
-fn after_an_outage_it_soon_has_what_it_had() {
+fn after_an_outage_its_window_is_soon_back() {
     for outages in [1, 5] {
         let link = Link {
             rtt: ms(100),

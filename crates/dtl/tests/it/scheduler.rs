@@ -208,7 +208,7 @@ proptest! {
 }
 
 #[test]
-fn priority_zero_gets_all_that_is_left_in_equal_parts() {
+fn priority_zero_gets_the_rest_equally() {
     let mut now = epoch();
     let mut scheduler = Scheduler::new(Some(1_000_000));
     let first = scheduler.add(now, Priority::SCAVENGER).unwrap();
@@ -254,7 +254,7 @@ fn without_a_cap_everything_is_granted_at_once() {
 }
 
 #[test]
-fn a_cap_of_zero_grants_nothing_until_it_is_raised() {
+fn a_cap_of_zero_grants_nothing() {
     let now = epoch();
     let mut scheduler = Scheduler::new(Some(0));
     let flow = scheduler.add(now, Priority::NORMAL).unwrap();
@@ -319,7 +319,7 @@ fn flows_that_ask_for_themselves_share_by_weight() {
 }
 
 #[test]
-fn what_is_granted_to_a_flow_that_stays_away_is_kept_and_is_little() {
+fn an_absent_flows_grant_is_kept() {
     let now = epoch();
     let mut scheduler = Scheduler::new(Some(100_000));
     let away = scheduler.add(now, priority(4.0)).unwrap();
@@ -340,7 +340,7 @@ fn what_is_granted_to_a_flow_that_stays_away_is_kept_and_is_little() {
 }
 
 #[test]
-fn taking_a_demand_back_returns_what_was_kept_for_it() {
+fn withdrawing_a_demand_returns_its_grant() {
     let now = epoch();
     let mut scheduler = Scheduler::new(Some(100_000));
     let away = scheduler.add(now, Priority::NORMAL).unwrap();
@@ -358,7 +358,7 @@ fn taking_a_demand_back_returns_what_was_kept_for_it() {
 }
 
 #[test]
-fn a_flow_that_was_idle_has_nothing_to_catch_up_on() {
+fn an_idle_flow_has_nothing_to_catch_up() {
     let mut now = epoch();
     let mut scheduler = Scheduler::new(Some(1_000_000));
     let idle = scheduler.add(now, Priority::NORMAL).unwrap();
@@ -372,7 +372,7 @@ fn a_flow_that_was_idle_has_nothing_to_catch_up_on() {
 }
 
 #[test]
-fn nothing_and_nobody_are_harmless() {
+fn empty_requests_and_unknown_flows_are_harmless() {
     let now = epoch();
     let mut scheduler = Scheduler::new(Some(1000));
     let flow = scheduler.add(now, Priority::NORMAL).unwrap();
@@ -394,7 +394,7 @@ fn nothing_and_nobody_are_harmless() {
 }
 
 #[test]
-fn the_number_of_flows_is_bounded_and_removal_makes_room() {
+fn flows_are_bounded_and_removal_makes_room() {
     let now = epoch();
     let mut scheduler = Scheduler::new(None);
     let first = scheduler.add(now, Priority::NORMAL).unwrap();

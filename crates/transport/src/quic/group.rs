@@ -269,8 +269,8 @@ impl Core {
         match self {
             Core::Alone(controller) => controller.on_congestion(now, persistent, ecn, sent),
             Core::Grouped(at) => {
-                let kind = (persistent, ecn);
-                at.group.lock().on_congestion(now, at.id, kind, sent);
+                let mut group = at.group.lock();
+                group.on_congestion(now, at.id, persistent, ecn, sent);
             }
         }
     }

@@ -124,6 +124,7 @@ impl Cubic {
         });
         let time = now.saturating_duration_since(epoch.began).as_secs_f64() + rtt;
         let target = epoch.origin + TUNING.cubic.c.get() * (time - epoch.k).powi(3);
+        // Linux aims at the curve a round trip ahead, and grows hardly at all where it is reached.
         let mut every = if target > window {
             window / (target - window)
         } else {

@@ -1,6 +1,6 @@
 //! For how many cuts of a whole flow one cut of a part of it counts.
 //!
-//! A queue that overflows costs whoever it hits a part of his window, and becomes shorter. A
+//! A queue that overflows costs each flow that it hits a part of its window, and becomes shorter. A
 //! quarter of a flow is hit less often than a whole one: where packets are lost by chance, in one
 //! of four times, and each of its losses has to count for four. Where everybody loses at once it is
 //! hit each time, and a loss that counts for four leaves it a fraction of what it is worth. Which
@@ -71,12 +71,12 @@ mod tests {
     }
 
     #[test]
-    fn a_quarter_that_is_spared_twice_counts_three_times() {
+    fn a_quarter_spared_twice_counts_three_times() {
         let mut falls = Falls::default();
         falls.cut(0.25);
         sawtooth(&mut falls, 2);
         assert!((falls.cut(0.25) - 3.0).abs() < 1e-9);
-        // It begins anew, and its own fall is none of another's.
+        // It begins again, and its own fall is none of another's.
         for queueing in [0.014, 0.012, 0.010, 0.014, 0.020] {
             falls.look(queueing);
         }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn many_rivals_do_not_make_it_count_for_more_than_chance_does() {
+    fn a_cut_never_counts_more_than_chance() {
         let mut falls = Falls::default();
         sawtooth(&mut falls, 30);
         assert!((falls.cut(0.25) - 4.0).abs() < 1e-9);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_trembles_does_not_fall() {
+    fn jitter_is_no_fall() {
         let mut falls = Falls::default();
         falls.cut(0.25);
         for round in 0..200 {

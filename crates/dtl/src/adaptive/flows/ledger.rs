@@ -14,7 +14,7 @@ pub(super) struct Entry {
 }
 
 /// An entry for each packet from the oldest under way to the newest; none for packets that are
-/// nobody's, or no longer under way.
+/// no flow's, or no longer under way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     /// Number of the first entry's packet.
@@ -24,7 +24,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Enters a packet. Those that are forgotten for it, because there are too many or because
-    /// packet numbers began anew, are given to `forget`.
+    /// packet numbers began again, are given to `forget`.
     pub(super) fn enter(&mut self, packet: u64, entry: Entry, mut forget: impl FnMut(Entry)) {
         let next = self.next();
         if packet < next || packet - next > MAX_PACKET_GAP {
@@ -44,7 +44,7 @@ impl Ledger {
         }
     }
 
-    /// Gives up packets before this one: nobody will tell what became of them.
+    /// Gives up packets before this one: no report of them will come.
     pub(super) fn give_up_before(&mut self, packet: u64, mut forget: impl FnMut(Entry)) {
         while self.first < packet && !self.entries.is_empty() {
             if let Some(oldest) = self.pop() {
@@ -105,14 +105,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_told_and_memory_is_bounded() {
+    fn forgotten_packets_are_reported_and_memory_is_bounded() {
         let mut ledger = Ledger::default();
         let mut forgotten = 0;
         for packet in 0..MAX_LEDGER as u64 + 10 {
             ledger.enter(packet, entry(1), |_| forgotten += 1);
         }
         assert_eq!((forgotten, ledger.entries.len()), (10, MAX_LEDGER));
-        // Numbers that begin anew, and a leap: both begin a new ledger.
+        // Numbers that begin again, and a leap: both begin a new ledger.
         for packet in [3, u64::MAX - 1] {
             ledger.enter(packet, entry(2), |_| forgotten += 1);
             assert_eq!(ledger.entries.len(), 1);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_which_nobody_tells_are_given_up() {
+    fn unreported_packets_are_given_up() {
         let mut ledger = Ledger::default();
         let mut given_up = Vec::new();
         for packet in 0..10 {

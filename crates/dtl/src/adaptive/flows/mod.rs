@@ -105,7 +105,7 @@ impl Virtual {
         }
         let part = self.cubic.part();
         let room = (part - self.in_flight).floor();
-        // TCP sends what it may where nothing left of late or no acknowledgement is near; else
+        // TCP sends what it may where nothing left lately or no acknowledgement is near; else
         // whole trains.
         let deferred = TUNING.flows.deferred.as_secs_f64();
         let idle = self
@@ -164,24 +164,59 @@ fn left(flows: &mut [Virtual], entry: Entry) {
     }
 }
 
+/// The round trips of a round, in seconds.
+#[derive(Clone, Copy, Debug)]
+struct RoundTrips {
+    /// The shortest of the first ones, which HyStart looks at.
+    shortest: f64,
+    /// How many those are so far.
+    samples: u32,
+    sum: f64,
+    count: u32,
+}
+
+impl Default for RoundTrips {
+    fn default() -> RoundTrips {
+        RoundTrips {
+            shortest: f64::INFINITY,
+            samples: 0,
+            sum: 0.0,
+            count: 0,
+        }
+    }
+}
+
+impl RoundTrips {
+    fn add(&mut self, rtt: f64) {
+        self.sum += rtt;
+        self.count = self.count.saturating_add(1);
+        if self.samples < TUNING.flows.hystart_samples {
+            self.shortest = self.shortest.min(rtt);
+            self.samples += 1;
+        }
+    }
+
+    /// `None` if there were none.
+    fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / f64::from(self.count))
+    }
+}
+
 /// The state of priority N. Sizes in datagrams, times in seconds.
 #[derive(Clone, Debug)]
 pub(super) struct Flows {
     flows: Vec<Virtual>,
     ledger: Ledger,
-    /// Packets that were told as lost, and whose they were.
+    /// Packets that were deemed lost, and whose they were.
     lost: BTreeMap<u64, Entry>,
     shortest: Option<f64>,
-    /// The shortest of the first round trips of a round, and how many.
-    round: (f64, u32),
+    round: RoundTrips,
     /// By how much packets may be late because the path reorders them.
     scatter: f64,
     /// By how much the round trips were longer that ended slow start, until something is lost.
     started: Option<f64>,
-    /// The sum of a round's round trips, and how many.
-    all: (f64, u32),
     /// When the last acknowledgement came, and since when the window has not been used.
-    heard: Option<Instant>,
+    acked_at: Option<Instant>,
     resting: Option<Instant>,
     /// After a change from 0, until the new share is found.
     probe: Option<Probe>,
@@ -205,11 +240,10 @@ impl Flows {
             ledger: Ledger::default(),
             lost: BTreeMap::new(),
             shortest: None,
-            round: (f64::INFINITY, 0),
+            round: RoundTrips::default(),
             scatter: 0.0,
             started: None,
-            all: (0.0, 0),
-            heard: None,
+            acked_at: None,
             resting: None,
             probe: None,
         }
@@ -316,7 +350,7 @@ impl Flows {
     /// The end of a batch of acknowledgements, the newest of which took `rtt`.
     pub(super) fn on_acked(&mut self, now: Instant, newest: u64, rtt: f64, may_grow: bool) {
         // What was not heard of for so long will not be: lost probes of the path's MTU, for one,
-        // are not told.
+        // are not reported.
         let under_way: f64 = self.flows.iter().map(|flow| flow.in_flight).sum();
         let stale = newest.saturating_sub((2.0 * under_way) as u64 + TUNING.flows.stale);
         let flows = &mut self.flows;
@@ -328,16 +362,13 @@ impl Flows {
         }
         let shortest = self.shortest.map_or(rtt, |shortest| shortest.min(rtt));
         self.shortest = Some(shortest);
-        self.all = (self.all.0 + rtt, self.all.1.saturating_add(1));
-        if self.round.1 < TUNING.flows.hystart_samples {
-            self.round = (self.round.0.min(rtt), self.round.1 + 1);
-        }
-        if self.is_starting() && self.round.1 >= TUNING.flows.hystart_samples {
+        self.round.add(rtt);
+        if self.is_starting() && self.round.samples >= TUNING.flows.hystart_samples {
             let least = (shortest / 8.0).clamp(
                 TUNING.flows.hystart_least.as_secs_f64(),
                 TUNING.flows.hystart_most.as_secs_f64(),
             );
-            let longer = self.round.0 - shortest;
+            let longer = self.round.shortest - shortest;
             if longer >= least.max(self.scatter) {
                 self.started = Some(longer);
                 for flow in &mut self.flows {
@@ -373,12 +404,12 @@ impl Flows {
     /// For how long the application, not the window, has said how much is sent, once that has come
     /// to an end.
     fn rested(&mut self, now: Instant, rtt: f64, may_grow: bool) -> Duration {
-        let heard = self.heard.replace(now).unwrap_or(now);
+        let acked_at = self.acked_at.replace(now).unwrap_or(now);
         if !may_grow {
-            self.resting.get_or_insert(heard);
+            self.resting.get_or_insert(acked_at);
             return Duration::ZERO;
         }
-        let since = self.resting.take().unwrap_or(heard);
+        let since = self.resting.take().unwrap_or(acked_at);
         let rested = now.saturating_duration_since(since);
         // A part of a datagram in a round trip leaves long pauses by itself.
         let pause = rtt / self.window().clamp(TUNING.packets.least_window.get(), 1.0);
@@ -394,12 +425,9 @@ impl Flows {
     /// A round has ended in which `rate` datagrams a second came through, and the window was used
     /// or not. `base` is the path's delay without a queue.
     pub(super) fn on_round(&mut self, now: Instant, rate: f64, may_grow: bool, base: Option<f64>) {
-        self.round = (f64::INFINITY, 0);
-        let (sum, count) = std::mem::take(&mut self.all);
-        if count == 0 {
+        let Some(rtt) = std::mem::take(&mut self.round).mean() else {
             return;
-        }
-        let rtt = sum / f64::from(count);
+        };
         if may_grow {
             self.go_on_probing(now, rate, rtt);
         } else if let Some(probe) = &mut self.probe {
@@ -450,7 +478,7 @@ impl Flows {
         self.charge(owner, packet, next)
     }
 
-    /// A packet that was told as lost has arrived: true if it was the last for which a window was
+    /// A packet that was deemed lost has arrived: true if it was the last for which a window was
     /// cut, which has what it had again.
     pub(super) fn on_spurious_loss(&mut self, now: Instant, packet: u64, rtt: f64) -> bool {
         let Some(entry) = self.lost.remove(&packet) else {

@@ -2,7 +2,7 @@
 //!
 //! The share is N of N + 1, as beside one other flow, of all that the path carries. Who had the
 //! path to himself a moment ago knows its rate. Who did not learns it while his window doubles:
-//! what he has more under way stands in the queue, so that the growth of the round trip tells how
+//! what he has more under way stands in the queue, so that the growth of the round trip shows how
 //! fast the queue empties. A loss does not end the probe, because a queue that others keep full has
 //! no room for anybody's share: they have to lose, too. As many do as bring a CUBIC down to what is
 //! left to it: two for one flow, five for four ([`LEFT`]).
@@ -25,6 +25,13 @@ pub(in super::super) struct Before {
     pub(in super::super) next: u64,
 }
 
+/// What was in flight in a round, and how long that took. Units as in [`Before`].
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    window: f64,
+    rtt: f64,
+}
+
 /// The state of a probe. Units as in [`Before`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
@@ -41,8 +48,8 @@ pub(super) struct Probe {
     /// Overflows, and the first packet that was sent after the last.
     overflows: u32,
     answered: u64,
-    /// What was under way in the last round, and how long that took.
-    last: Option<(f64, f64)>,
+    /// The last round.
+    last: Option<Seen>,
 }
 
 impl Probe {
@@ -82,7 +89,7 @@ impl Probe {
     }
 
     /// The window that it leads to, where the round trip takes `rtt`; infinite as long as that
-    /// cannot be told.
+    /// is not known.
     pub(super) fn goal(&self, rtt: f64) -> f64 {
         if self.missing == 0 {
             self.share * self.rate * rtt
@@ -94,11 +101,11 @@ impl Probe {
     /// A round has ended in which so much came through.
     pub(super) fn look(&mut self, rate: f64, rtt: f64) {
         let window = rate * rtt;
-        if let Some((before, shorter)) = self.last.replace((window, rtt))
-            && window > before * TUNING.probe.larger.get()
-            && rtt > shorter * TUNING.probe.longer.get()
+        if let Some(before) = self.last.replace(Seen { window, rtt })
+            && window > before.window * TUNING.probe.larger.get()
+            && rtt > before.rtt * TUNING.probe.longer.get()
         {
-            self.rate = self.rate.max((window - before) / (rtt - shorter));
+            self.rate = self.rate.max((window - before.window) / (rtt - before.rtt));
             self.missing = self.missing.saturating_sub(1);
         }
         self.rate = self.rate.max(rate);
@@ -114,7 +121,7 @@ impl Probe {
     }
 
     /// A packet was lost; `next` is the next one's number. True if the probe is over. What is lost
-    /// together is one overflow, whoever's it was.
+    /// together is one overflow, whichever flow's it was.
     pub(super) fn lost(&mut self, packet: u64, next: u64) -> bool {
         if packet >= self.answered {
             self.answered = next;
@@ -169,7 +176,7 @@ mod tests {
     fn a_path_that_was_ones_own_is_known() {
         let probe = Probe::begin(now(), 3.0, &before(20.0, 1000.0));
         assert!((probe.goal(0.02) - 15.0).abs() < 1e-9);
-        // Of one that was met a second ago nobody knows whose it is.
+        // Of one that was met a second ago it is not known whose it is.
         let early = crate::test_epoch() + Duration::from_secs(1);
         assert!(
             Probe::begin(early, 3.0, &before(20.0, 1000.0))
@@ -179,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_tells_the_rate_of_one_that_was_others() {
+    fn the_queue_shows_a_shared_paths_rate() {
         let mut probe = beside_tcp(1.0);
         assert!(probe.goal(0.03).is_infinite());
         // What is under way, and the time for it: each datagram makes it a millisecond longer.
@@ -192,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_becomes_shorter_or_hardly_longer_tells_nothing() {
+    fn a_queue_that_hardly_grows_shows_nothing() {
         let mut probe = beside_tcp(1.0);
         for (window, rtt) in [(2.0, 0.032), (4.0, 0.025), (8.0, 0.0251), (16.0, 0.0252)] {
             probe.look(window / rtt, rtt);
@@ -213,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_with_time_in_which_there_is_something_to_send() {
+    fn only_time_with_data_ends_it() {
         let mut probe = beside_tcp(1.0);
         let after = |seconds| now() + Duration::from_secs(seconds);
         assert!(!probe.is_over(after(1)) && probe.is_over(after(3)));

@@ -11,7 +11,7 @@ struct Path {
     now: Instant,
     sent: u64,
     arrived: u64,
-    /// Packets that will neither arrive nor be told as lost.
+    /// Packets that will neither arrive nor be reported as lost.
     vanished: std::ops::Range<u64>,
 }
 
@@ -82,7 +82,7 @@ fn weights_add_up_to_the_priority() {
 }
 
 #[test]
-fn packets_leave_in_pairs_as_a_tcp_receiver_lets_them() {
+fn packets_leave_in_pairs_as_from_tcp() {
     for count in [1.0, 2.0, 4.0] {
         let mut path = Path::full(count, 10.0);
         assert_eq!(path.sent as f64, 10.0 * count);
@@ -112,7 +112,7 @@ fn in_pairs(window: f64) -> Path {
 }
 
 #[test]
-fn a_third_packet_waits_only_where_the_next_acknowledgement_is_near() {
+fn a_third_packet_waits_for_a_near_acknowledgement() {
     // An acknowledgement every 2 ms is too far away to wait for; one every half is not.
     for (window, sent) in [(10.0, 3), (40.0, 2)] {
         let mut path = in_pairs(window);
@@ -124,7 +124,7 @@ fn a_third_packet_waits_only_where_the_next_acknowledgement_is_near() {
 }
 
 #[test]
-fn what_has_waited_for_a_millisecond_goes() {
+fn what_has_waited_a_millisecond_leaves() {
     let mut path = in_pairs(40.0);
     path.flows.flows[0].cubic.window -= 1.0;
     path.arrive(200);
@@ -141,7 +141,7 @@ fn what_has_waited_for_a_millisecond_goes() {
 }
 
 #[test]
-fn the_end_of_a_train_is_acknowledged_at_once() {
+fn a_trains_end_is_acknowledged_at_once() {
     // Three left together, of which two are acknowledged together; the third, as the last of its
     // train, does not wait for the next. A packet that left alone, the sixth, does.
     let mut path = Path::full(1.0, 3.0);
@@ -155,7 +155,7 @@ fn the_end_of_a_train_is_acknowledged_at_once() {
 }
 
 #[test]
-fn a_window_of_one_packet_is_never_held_back() {
+fn one_packet_is_never_held_back() {
     let mut path = Path::full(1.0, 1.0);
     for _ in 0..10 {
         path.arrive(20_000);
@@ -164,7 +164,7 @@ fn a_window_of_one_packet_is_never_held_back() {
 }
 
 #[test]
-fn a_flow_that_is_cut_does_not_hold_up_the_others() {
+fn a_cut_flow_does_not_delay_the_others() {
     let mut path = Path::full(2.0, 40.0);
     // Its first packet was the first of all.
     assert!(path.flows.on_lost(0, path.sent));
@@ -185,10 +185,10 @@ fn a_flow_that_is_cut_does_not_hold_up_the_others() {
 }
 
 #[test]
-fn packets_that_nobody_tells_of_are_given_up() {
+fn unreported_packets_leave_the_window() {
     let mut path = Path::full(1.0, 10.0);
-    // Probes of the path's MTU, each as long as several datagrams, and nobody tells that they were
-    // lost.
+    // Probes of the path's MTU, each as long as several datagrams, and no report comes that they
+    // were lost.
     path.vanished = path.sent..path.sent + 5;
     for _ in 0..5 {
         path.flows.on_sent(path.sent, 4.5);
@@ -215,7 +215,7 @@ fn packets_that_nobody_tells_of_are_given_up() {
 }
 
 #[test]
-fn a_higher_priority_does_not_jump_and_a_lower_one_does_at_once() {
+fn a_raise_takes_time_and_a_drop_none() {
     let mut path = Path::full(1.0, 40.0);
     path.flows.set_count(4.0);
     assert!(path.flows.window() <= 40.0 + 3.0 * TUNING.cubic.least.get());
@@ -243,7 +243,7 @@ fn rounds(path: &mut Path, count: u32) {
 }
 
 #[test]
-fn a_part_of_a_flow_that_is_to_be_more_doubles_what_it_has_as_a_new_flow_does() {
+fn a_raised_part_of_a_flow_doubles() {
     for (from, to, of_each) in [(0.25, 1.0, 160.0), (0.5, 2.0, 40.0), (32.0, 64.0, 20.0)] {
         let mut path = Path::full(from, of_each);
         let before = parts(&path);
@@ -261,7 +261,7 @@ fn a_part_of_a_flow_that_is_to_be_more_doubles_what_it_has_as_a_new_flow_does() 
 }
 
 #[test]
-fn a_raise_beyond_one_that_is_under_way_goes_as_far_as_one_raise_would() {
+fn two_raises_go_as_far_as_one() {
     let mut path = Path::full(0.25, 160.0);
     path.flows.set_count(1.0);
     path.flows.set_count(4.0);
@@ -305,7 +305,7 @@ fn going_up_and_down_at_once_costs_nothing() {
 }
 
 #[test]
-fn time_in_which_little_is_sent_does_not_count_for_the_next_growth() {
+fn rest_does_not_count_for_growth() {
     let grown = |rest: &dyn Fn(&mut Path)| {
         let mut path = Path::full(4.0, 40.0);
         for packet in 0..160 {
@@ -333,7 +333,7 @@ fn time_in_which_little_is_sent_does_not_count_for_the_next_growth() {
 }
 
 #[test]
-fn marks_of_one_round_trip_cut_each_flow_once() {
+fn marks_cut_each_flow_once_a_round_trip() {
     let mut path = Path::full(4.0, 100.0);
     let cuts = (0..400).filter(|packet| path.flows.on_mark(*packet, 400));
     assert_eq!(cuts.count(), 4);
@@ -341,7 +341,7 @@ fn marks_of_one_round_trip_cut_each_flow_once() {
 }
 
 #[test]
-fn losses_of_one_round_trip_cut_each_flow_once() {
+fn losses_cut_each_flow_once_a_round_trip() {
     let mut path = Path::full(4.0, 100.0);
     let cuts = (0..100).filter(|packet| path.flows.on_lost(*packet, 1000));
     assert_eq!(cuts.count(), 4);
@@ -363,7 +363,7 @@ fn whole_packets_are_cut_as_linux_cuts_them() {
 }
 
 #[test]
-fn growth_is_that_of_a_reno_of_the_same_back_off_where_windows_are_small() {
+fn small_windows_grow_as_renos() {
     let mut now = crate::test_epoch();
     let mut cubic = Cubic::new(20.0, 0.0);
     cubic.cut(0, 1.0);

@@ -1,4 +1,5 @@
-//! Which losses the last cut answers, and what it took away, until it is known whether it was right.
+//! Which losses the last cut answers, and what it took away, until it is known whether it was
+//! right.
 
 use std::time::Instant;
 

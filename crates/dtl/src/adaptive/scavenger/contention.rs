@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_return_begins_after_an_empty_queue_and_a_trickle() {
+    fn a_return_follows_an_empty_queue() {
         let began = crate::test_epoch();
         let mut contention = Contention::default();
         let waited = returned(&mut contention, began) - began;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_return_that_met_others_makes_later_ones_careful() {
+    fn a_mistaken_return_makes_later_ones_careful() {
         let began = crate::test_epoch();
         let mut contention = Contention::default();
         let met = returned(&mut contention, began);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_queue_is_contention_after_rounds_and_time() {
+    fn a_long_queue_has_to_last() {
         let began = crate::test_epoch();
         let at = |ms| began + Duration::from_millis(ms);
         let mut contention = Contention::default();

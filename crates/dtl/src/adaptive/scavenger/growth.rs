@@ -71,6 +71,7 @@ impl Scavenger {
         if self.window < TUNING.returns.to.get() * self.share {
             let rest = self.share - self.window;
             let factor = TUNING.returns.factor.get();
+            // A TCP in a managed queue leaves it empty for seconds without having gone.
             let most = if self.is_managed(now) && self.contention.is_careful(now) {
                 self.careful_step(look)
             } else {

@@ -7,14 +7,14 @@ use super::answers::Before;
 impl Scavenger {
     /// A datagram was lost.
     pub(in super::super) fn on_lost(&mut self, packet: u64) {
-        self.losses.one_lost();
+        self.losses.on_lost();
         self.answers.on_lost(packet);
     }
 
-    /// A datagram that was told as lost has arrived: true if it was the last that a cut answered,
+    /// A datagram that was deemed lost has arrived: true if it was the last that a cut answered,
     /// which is taken back.
     pub(in super::super) fn on_spurious_loss(&mut self, packet: u64) -> bool {
-        self.losses.one_came();
+        self.losses.on_spurious_loss();
         let Some(before) = self.answers.on_spurious_loss(packet) else {
             return false;
         };
@@ -25,7 +25,7 @@ impl Scavenger {
             self.phase.back_to_slow_start();
         }
         self.lost_early = before.lost_early;
-        self.losses.blames_again(before.blame);
+        self.losses.restore(before.blame);
         if let (Some(drain), Some(back_to)) = (self.phase.drain_mut(), before.back_to) {
             drain.back_to = drain.back_to.max(back_to);
         }
@@ -53,9 +53,9 @@ impl Scavenger {
         self.started = None;
         self.phase.end_slow_start();
         let queue = self.noise() + TUNING.managed.queued.get() * self.target();
-        let full = mark || self.losses.lost(self.heard, queue);
+        let full = mark || self.losses.on_congestion(self.acked_at, queue);
         if full && self.recent < self.foreign() {
-            self.lost_early = Some(self.heard);
+            self.lost_early = Some(self.acked_at);
         }
         if persistent {
             // Nothing came through: that says nothing of what this flow usually has, to which it
@@ -85,7 +85,7 @@ impl Scavenger {
         }
         self.cut(rtt, share);
         if full {
-            // Whoever drops packets at a short queue shows nothing else: grow no faster than those
+            // What drops packets at a short queue shows nothing else: grow no faster than those
             // who know losses only.
             self.empty = 0;
             if !self.phase.is_contested() {

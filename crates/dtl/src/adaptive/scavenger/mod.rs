@@ -39,7 +39,7 @@ pub(super) struct Sample {
     pub(super) rtt: f64,
     /// By how much it may have been longer.
     pub(super) rtt_error: f64,
-    /// Time of the way there, as two clocks tell it.
+    /// Time of the way there, by two clocks.
     pub(super) one_way: Option<f64>,
     pub(super) bytes: f64,
     /// Whether the window was used.
@@ -62,16 +62,16 @@ pub(super) struct Scavenger {
     losses: Losses,
     answers: Answers,
     /// When the last acknowledgement came.
-    heard: Instant,
+    acked_at: Instant,
     /// By how much packets may be late because the path reorders them.
     scatter: f64,
-    /// Queueing delay of late.
+    /// Recent queueing delay.
     recent: f64,
     /// The last round's mean round trip.
     rtt: Option<f64>,
     /// When a packet was last lost at a queue that was no longer than scavengers make it.
     lost_early: Option<Instant>,
-    /// The window that this flow usually has where nobody needs the path, without what stands in
+    /// The window that this flow usually has where no other needs the path, without what stands in
     /// the queue.
     share: f64,
     /// When others were last taken to need the path, if this flow has not had its share again
@@ -116,7 +116,7 @@ impl Scavenger {
             contention: Contention::default(),
             losses: Losses::default(),
             answers: Answers::default(),
-            heard: now,
+            acked_at: now,
             scatter: 0.0,
             recent: 0.0,
             rtt: None,
@@ -160,7 +160,7 @@ impl Scavenger {
         self.phase.is_contested()
     }
 
-    /// Pacing rate ÷ (window ÷ `smoothed`). A flow that hears of the path a few times a second
+    /// Pacing rate ÷ (window ÷ `smoothed`). A flow that learns of the path a few times a second
     /// knows more of it than the average of its round trips, in which a queue of long ago still
     /// shows.
     pub(super) fn pacing_gain(&self, smoothed: f64) -> f64 {
@@ -190,15 +190,15 @@ impl Scavenger {
     }
 
     fn path_target(&self) -> Target {
-        let sharp = self.is_managed(self.heard) && !self.base.is_seen_dimly(self.heard);
+        let sharp = self.is_managed(self.acked_at) && !self.base.is_seen_dimly(self.acked_at);
         Target::new(self.base.get().unwrap_or(0.0), self.datagram_time(), sharp)
     }
 
     /// Whether the queue is managed, or too short for what would be aimed at otherwise: packets
-    /// were lost in it of late that had not met more than a scavenger's work.
+    /// were lately lost in it that had not met more than a scavenger's work.
     fn is_managed(&self, now: Instant) -> bool {
-        let of_late = |at| now.saturating_duration_since(at) < TUNING.managed.kept;
-        self.lost_early.is_some_and(of_late)
+        let lately = |at| now.saturating_duration_since(at) < TUNING.managed.kept;
+        self.lost_early.is_some_and(lately)
     }
 
     /// The longest queue that may be the work of scavengers, in seconds; where it is managed, that
@@ -227,7 +227,7 @@ impl Scavenger {
         self.path_target().within(self.losses.room(now), target)
     }
 
-    /// By how much delays tremble, beyond what whole datagrams that come and go make them tremble.
+    /// Jitter, beyond that of whole datagrams that come and go.
     fn noise(&self) -> f64 {
         let noise = self.base.noise();
         noise * (4.0 * noise / self.target() - 1.0).clamp(0.0, 1.0)
@@ -250,7 +250,7 @@ impl Scavenger {
 
     /// An acknowledgement.
     pub(super) fn on_acked(&mut self, now: Instant, sample: &Sample) -> Option<Verdict> {
-        self.heard = now;
+        self.acked_at = now;
         self.phase.on_time(now);
         if self.phase.is_contested() {
             self.base.hold(now);
@@ -261,7 +261,7 @@ impl Scavenger {
         // Of the least of these a base may become.
         self.round.add(queueing, rtt + error, datagrams);
         self.losses
-            .came(queueing, datagrams, self.window / self.datagram);
+            .on_acked(queueing, datagrams, self.window / self.datagram);
         let noise = self.noise();
         self.recent += ((queueing - noise).max(0.0) - self.recent) / 4.0;
         if self.phase == Phase::SlowStart {
@@ -317,7 +317,7 @@ impl Scavenger {
         if self.window >= self.datagram
             && let Some(noise) = self.round.noise()
         {
-            self.base.trembles(now, noise);
+            self.base.add_noise(now, noise);
         }
         let band = self.target() / 2.0;
         if let Some(drain) = self.phase.drain_mut() {
@@ -325,7 +325,7 @@ impl Scavenger {
             drain.rounds = drain.rounds.saturating_sub(1);
             if drain.rounds == 0 {
                 self.end_drain();
-                self.base.without_us(now, look.least_rtt, band);
+                self.base.drained_sample(now, look.least_rtt, band);
             }
             return None;
         }
@@ -333,7 +333,7 @@ impl Scavenger {
             return None;
         }
         if self.window < self.datagram {
-            self.base.without_us(now, look.least_rtt, band);
+            self.base.drained_sample(now, look.least_rtt, band);
         }
         self.judge(now, &look, rate, may_grow)
     }
@@ -342,6 +342,7 @@ impl Scavenger {
         self.started = None;
         let target = self.own_target(now);
         let queueing = look.queueing(self.noise(), target);
+        // A single packet may be late by chance; a queue of others delays all of them.
         let chance = (2.0 * self.noise()).max(self.scatter);
         let foreign = look.longest - chance > self.foreign();
         if self.contention.on_round(now, foreign) {
@@ -374,7 +375,7 @@ impl Scavenger {
         if window >= TUNING.returns.to.get() * self.share || !self.crowded.is_some_and(crowded) {
             self.crowded = None;
         }
-        // Whoever is still growing at an empty queue has not got his share yet.
+        // A flow that is still growing at an empty queue has not got its share yet.
         let less = self.crowded.is_none() && queueing >= self.own_target(now) / 2.0;
         if window > self.share || less {
             self.share +=
