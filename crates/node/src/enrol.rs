@@ -23,6 +23,7 @@ mod again;
 mod bring;
 mod channel;
 mod client;
+mod known;
 mod locate;
 mod offline;
 mod pake;
@@ -36,6 +37,7 @@ use minicbor::{Decode, Encode};
 
 pub use self::bring::{BringError, bring};
 pub use self::client::{JoinError, JoinOptions, Joined, join, join_with};
+pub use self::known::AskError;
 pub use self::locate::LocateError;
 pub use self::offline::{complete, request};
 pub use self::pake::Refusal;
@@ -80,37 +82,6 @@ enum Reply {
     },
 }
 
-/// What a member gets that has asked for another key, by `crate::rotation::RotationRequest`.
-#[derive(Debug, Encode, Decode)]
-enum RotationAnswer {
-    #[n(0)]
-    Granted {
-        /// A `crate::rotation::RotationReply`.
-        #[n(0)]
-        reply: ByteVec,
-    },
-    #[n(1)]
-    Refused {
-        #[n(0)]
-        reason: String,
-    },
-}
-
-/// What a member gets that has shown its certificate, to have a newer one.
-#[derive(Debug, Encode, Decode)]
-enum RenewalAnswer {
-    #[n(0)]
-    Granted {
-        #[n(0)]
-        certificate: ByteVec,
-    },
-    #[n(1)]
-    Refused {
-        #[n(0)]
-        reason: String,
-    },
-}
-
 /// What a member brings to an authority that knows less: all of it is public and signed.
 #[derive(Debug, Encode, Decode)]
 struct Bring {
@@ -138,8 +109,7 @@ enum BringAnswer {
 pub(crate) fn decode_inner(data: &[u8]) {
     minicbor::decode::<Request>(data).ok();
     minicbor::decode::<Reply>(data).ok();
-    minicbor::decode::<RotationAnswer>(data).ok();
-    minicbor::decode::<RenewalAnswer>(data).ok();
+    minicbor::decode::<known::KnownAnswer>(data).ok();
     minicbor::decode::<ByteVec>(data).ok();
     minicbor::decode::<Bring>(data).ok();
     minicbor::decode::<BringAnswer>(data).ok();

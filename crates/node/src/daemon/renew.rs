@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::certificate::Certificate;
 use crate::clock::unix_seconds;
 use crate::directory::Directory;
-use crate::enrol::{self, RenewError};
+use crate::enrol::{self, AskError, RenewError};
 use crate::identity::Identity;
 use crate::limits::{EXPIRY_WARNING_PAUSE, RENEWED_IN_DNS};
 use crate::machine::Changes;
@@ -91,14 +91,19 @@ impl CertificateKeeper {
             return asked;
         };
         // DNS that does not answer is not asked again in the same try: each time takes seconds.
-        if refused.is_silence_of_dns() {
+        let asked = match &refused {
+            RenewError::Ask(asked) => Some(asked),
+            _ => None,
+        };
+        if asked.is_some_and(AskError::is_silence_of_dns) {
             return Err(refused);
         }
         if let Some(found) = self.in_dns(own).await {
             return Ok(found);
         }
         // Who was refused there is refused here.
-        if matches!(refused, RenewError::Refused(_)) || !self.ask_by_dns(own).await {
+        let is_refused = matches!(asked, Some(AskError::Refused(_)));
+        if is_refused || !self.ask_by_dns(own).await {
             return Err(refused);
         }
         for pause in RENEWED_IN_DNS {

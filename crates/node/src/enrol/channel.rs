@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zeroize::Zeroizing;
 
+use super::known::Exchange;
 use super::pake::{Agreed, Hello, Newcomer, Offer, Refusal};
 use super::{Bring, BringAnswer};
 use crate::identity::{Identity, noise_public};
@@ -22,12 +23,7 @@ const LONG_PROLOGUE: &[u8] = b"ringway enrolment 1";
 const SPOKEN: &str = "Noise_IKpsk0_25519_AESGCM_SHA256";
 /// Of a member that wants another key, or a new certificate. Both sides have keys that the other
 /// knows, so there is no shared secret.
-const ROTATION: &str = "Noise_IK_25519_AESGCM_SHA256";
-/// Also what its first message begins with: by that it is known from a new member's, which begins
-/// with a key.
-const ROTATION_PROLOGUE: &[u8] = b"ringway rotation 1";
-/// The same of a member that wants a new certificate for the key that it has.
-const RENEWAL_PROLOGUE: &[u8] = b"ringway renewal 1";
+const KNOWN: &str = "Noise_IK_25519_AESGCM_SHA256";
 /// What begins the frame of a member that brings a statement.
 const BRING_PROLOGUE: &[u8] = b"ringway statement 1";
 /// Noise §3: no message is longer.
@@ -106,33 +102,17 @@ pub(super) async fn connect_spoken(
     Ok((offer, handshake.finish()?))
 }
 
-/// The side of a member that wants another key; it shows the one that it has.
-pub(super) async fn connect_rotation(
+/// The side of a member that the authority knows; it shows the key that it has.
+pub(super) async fn connect_known(
     stream: TcpStream,
     identity: &Identity,
     ring: &MemberId,
+    exchange: Exchange,
 ) -> Result<Channel, ChannelError> {
-    connect_known(stream, identity, ring, ROTATION_PROLOGUE).await
-}
-
-/// The side of a member that wants a new certificate for its key.
-pub(super) async fn connect_renewal(
-    stream: TcpStream,
-    identity: &Identity,
-    ring: &MemberId,
-) -> Result<Channel, ChannelError> {
-    connect_known(stream, identity, ring, RENEWAL_PROLOGUE).await
-}
-
-async fn connect_known(
-    stream: TcpStream,
-    identity: &Identity,
-    ring: &MemberId,
-    prologue: &[u8],
-) -> Result<Channel, ChannelError> {
+    let prologue = exchange.prologue();
     let remote = noise_public(ring).ok_or(ChannelError::BadKey)?;
     let secret = identity.noise_secret();
-    let noise = noise::builder(ROTATION)?
+    let noise = noise::builder(KNOWN)?
         .prologue(prologue)?
         .local_private_key(secret.as_ref())?
         .remote_public_key(&remote)?
@@ -147,33 +127,16 @@ async fn connect_known(
     handshake.finish()
 }
 
-/// The authority's side of that: also the X25519 key that has been used. Whoever has it not gets no
-/// further than the next message.
-pub(super) async fn accept_rotation(
+/// The authority's side of that: also the X25519 key that has been used. A peer without that key
+/// gets no further than the next message.
+pub(super) async fn accept_known(
     stream: TcpStream,
     secret: Zeroizing<[u8; 32]>,
     first: &[u8],
+    exchange: Exchange,
 ) -> Result<([u8; 32], Channel), ChannelError> {
-    accept_known(stream, secret, first, ROTATION_PROLOGUE).await
-}
-
-/// As [`accept_rotation`], for a new certificate.
-pub(super) async fn accept_renewal(
-    stream: TcpStream,
-    secret: Zeroizing<[u8; 32]>,
-    first: &[u8],
-) -> Result<([u8; 32], Channel), ChannelError> {
-    accept_known(stream, secret, first, RENEWAL_PROLOGUE).await
-}
-
-async fn accept_known(
-    stream: TcpStream,
-    secret: Zeroizing<[u8; 32]>,
-    first: &[u8],
-    prologue: &[u8],
-) -> Result<([u8; 32], Channel), ChannelError> {
-    let noise = noise::builder(ROTATION)?
-        .prologue(prologue)?
+    let noise = noise::builder(KNOWN)?
+        .prologue(exchange.prologue())?
         .local_private_key(secret.as_ref())?
         .build_responder()?;
     let mut handshake = Handshake { stream, noise };
@@ -215,10 +178,8 @@ fn refused(frame: &[u8]) -> Result<(), ChannelError> {
 pub(super) enum First {
     /// Of one with a spoken invite.
     Hello(Hello),
-    /// Of a member that wants another key: the handshake's first message.
-    Rotation(Vec<u8>),
-    /// The same of one that wants a new certificate.
-    Renewal(Vec<u8>),
+    /// Of a member that the authority knows: what it wants, and the handshake's first message.
+    Known(Exchange, Vec<u8>),
     /// Of one that brings a statement.
     Brought(Bring),
     /// Of one with a long invite, if it is anything.
@@ -228,11 +189,11 @@ pub(super) enum First {
 /// Waits for them.
 pub(super) async fn first(stream: &mut TcpStream) -> Result<First, ChannelError> {
     let frame = read_frame(stream).await?;
-    if let Some(message) = frame.strip_prefix(ROTATION_PROLOGUE) {
-        return Ok(First::Rotation(message.to_vec()));
-    }
-    if let Some(message) = frame.strip_prefix(RENEWAL_PROLOGUE) {
-        return Ok(First::Renewal(message.to_vec()));
+    // By its prologue it is told from a new member's, which begins with a key.
+    for exchange in [Exchange::Rotation, Exchange::Renewal] {
+        if let Some(message) = frame.strip_prefix(exchange.prologue()) {
+            return Ok(First::Known(exchange, message.to_vec()));
+        }
     }
     if let Some(brought) = frame.strip_prefix(BRING_PROLOGUE) {
         let brought = minicbor::decode(brought).map_err(|_| ChannelError::Malformed)?;

@@ -1,56 +1,21 @@
 //! The member's side of a renewal: the key is the same, and so is all else but the time.
 
-use std::io;
 use std::net::SocketAddr;
 
-use minicbor::bytes::ByteVec;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
-
-use super::RenewalAnswer;
-use super::channel::{self, ChannelError};
-use super::locate::{LocateError, locate};
+use super::known::{AskError, Asking, Exchange};
 use crate::certificate::{Certificate, CertificateError, RingId};
 use crate::clock::unix_seconds;
 use crate::identity::Identity;
-use crate::limits::ENROL_TIME;
-use crate::text::printable;
 
 /// Why there is no newer certificate yet.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RenewError {
-    #[error("DNS does not say where the authority of {domain} is ({reason})")]
-    NotLocated { domain: String, reason: LocateError },
-    #[error(
-        "the ring's authority at {address} cannot be reached ({source}): is `ringway ring serve` running there?"
-    )]
-    Unreachable {
-        address: SocketAddr,
-        source: io::Error,
-    },
-    #[error(
-        "the peer at {address} is not this ring's authority, is of a build that renews nothing, or ended the connection"
-    )]
-    Rejected { address: SocketAddr },
-    #[error("the authority at {address} did not answer within {} s", ENROL_TIME.as_secs())]
-    TimedOut { address: SocketAddr },
-    #[error("the ring's authority refused: {0}")]
-    Refused(String),
+    #[error(transparent)]
+    Ask(#[from] AskError),
     #[error(transparent)]
     Certificate(#[from] CertificateError),
     #[error("the newer certificate does not fit this member ({0})")]
     Unfit(&'static str),
-}
-
-impl RenewError {
-    /// True if the ring's DNS has not answered.
-    pub(crate) fn is_silence_of_dns(&self) -> bool {
-        let reason = match self {
-            RenewError::NotLocated { reason, .. } => Some(reason),
-            _ => None,
-        };
-        matches!(reason, Some(LocateError::Dns(_)))
-    }
 }
 
 /// Asks the authority of `domain` for a newer certificate than `own`; `resolver` is the DNS server
@@ -62,39 +27,16 @@ pub(crate) async fn renew(
     ring: &RingId,
     own: &Certificate,
 ) -> Result<Certificate, RenewError> {
-    let address = locate(domain, resolver).await;
-    let address = address.map_err(|reason| RenewError::NotLocated {
-        domain: domain.to_owned(),
-        reason,
-    })?;
-    let answered = timeout(ENROL_TIME, ask(address, identity, ring, own)).await;
-    let newer = answered.map_err(|_| RenewError::TimedOut { address })??;
+    let asking = Asking {
+        domain,
+        resolver,
+        ring,
+        identity,
+    };
+    let grant = asking.ask(Exchange::Renewal, own.as_bytes()).await?;
+    let newer = Certificate::decode(&grant, ring)?;
     check_renewed(own, &newer, unix_seconds())?;
     Ok(newer)
-}
-
-async fn ask(
-    address: SocketAddr,
-    identity: &Identity,
-    ring: &RingId,
-    own: &Certificate,
-) -> Result<Certificate, RenewError> {
-    let stream = TcpStream::connect(address).await;
-    let stream = stream.map_err(|source| RenewError::Unreachable { address, source })?;
-    let exchange = async {
-        let mut channel = channel::connect_renewal(stream, identity, ring).await?;
-        let shown: ByteVec = own.as_bytes().to_vec().into();
-        channel.send(&shown).await?;
-        channel.receive::<RenewalAnswer>().await
-    };
-    let answer = exchange.await.map_err(|error: ChannelError| {
-        tracing::debug!(%error, "the authority was asked for a newer certificate in vain");
-        RenewError::Rejected { address }
-    })?;
-    match answer {
-        RenewalAnswer::Granted { certificate } => Ok(Certificate::decode(&certificate, ring)?),
-        RenewalAnswer::Refused { reason } => Err(RenewError::Refused(printable(&reason, 200))),
-    }
 }
 
 /// Whether `newer` takes the place of `own` at `now`, Unix seconds, and changes nothing but the

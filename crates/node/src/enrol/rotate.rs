@@ -4,26 +4,18 @@
 //! membership changes in two steps, each whole or not at all: the certificate in the database, then
 //! the key's file. A start that finds only the first done does the second.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use minicbor::bytes::ByteVec;
 use ringway_transport::Signer as _;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
 
-use super::RotationAnswer;
-use super::channel::{self, ChannelError};
-use super::locate::{LocateError, locate};
+use super::known::{AskError, Asking, Exchange};
 use crate::certificate::{Certificate, CertificateError};
 use crate::clock::unix_seconds;
 use crate::home::{self, HomeError};
 use crate::identity::{Identity, IdentityError};
-use crate::limits::ENROL_TIME;
 use crate::rotation::{RotationError, RotationReply, RotationRequest};
 use crate::state::{Membership, State, StateError};
-use crate::text::printable;
 
 /// What a member with another key is.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -66,39 +58,9 @@ pub enum RotateError {
     /// It is not valid now.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    /// The ring's DNS does not say where the authority is.
-    #[error("DNS does not say where the authority of {domain} is ({reason})")]
-    NotLocated {
-        /// The ring's domain.
-        domain: String,
-        /// What came instead.
-        reason: LocateError,
-    },
-    /// Nobody listens there.
-    #[error(
-        "the ring's authority at {address} cannot be reached ({source}): is `ringway ring serve` running there?"
-    )]
-    Unreachable {
-        /// From the ring's DNS.
-        address: SocketAddr,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// The other side did not prove to be the authority, or does not take this member's key.
-    #[error("the peer at {address} is not this ring's authority, or it ended the connection")]
-    Rejected {
-        /// From the ring's DNS.
-        address: SocketAddr,
-    },
-    /// It took too long.
-    #[error("the authority at {address} did not answer within {} s", ENROL_TIME.as_secs())]
-    TimedOut {
-        /// From the ring's DNS.
-        address: SocketAddr,
-    },
-    /// The authority said no.
-    #[error("the ring's authority refused: {0}")]
-    Refused(String),
+    /// The authority has granted none.
+    #[error(transparent)]
+    Ask(#[from] AskError),
     /// A key could not be made or read.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -189,37 +151,16 @@ impl Rotation {
         &self,
         resolver: Option<SocketAddr>,
     ) -> Result<RotationReply, RotateError> {
-        let domain = &self.membership.domain;
-        let address = locate(domain, resolver).await;
-        let address = address.map_err(|reason| RotateError::NotLocated {
-            domain: domain.clone(),
-            reason,
-        })?;
-        timeout(ENROL_TIME, self.ask_at(address))
-            .await
-            .map_err(|_| RotateError::TimedOut { address })?
-    }
-
-    async fn ask_at(&self, address: SocketAddr) -> Result<RotationReply, RotateError> {
-        let stream = TcpStream::connect(address).await;
-        let stream = stream.map_err(|source| RotateError::Unreachable { address, source })?;
-        let ring = &self.membership.ring;
-        let exchange = async {
-            let mut channel = channel::connect_rotation(stream, &self.old, ring).await?;
-            let request: ByteVec = self.request().as_bytes().to_vec().into();
-            channel.send(&request).await?;
-            channel.receive::<RotationAnswer>().await
+        let Membership { ring, domain, .. } = &self.membership;
+        let asking = Asking {
+            domain,
+            resolver,
+            ring,
+            identity: &self.old,
         };
-        let answer = exchange.await.map_err(|error: ChannelError| {
-            tracing::debug!(%error, "the authority was asked for another key in vain");
-            RotateError::Rejected { address }
-        })?;
-        match answer {
-            RotationAnswer::Granted { reply } => Ok(RotationReply::decode(&reply, ring)?),
-            RotationAnswer::Refused { reason } => {
-                Err(RotateError::Refused(printable(&reason, 200)))
-            }
-        }
+        let request = self.request();
+        let grant = asking.ask(Exchange::Rotation, request.as_bytes()).await?;
+        Ok(RotationReply::decode(&grant, ring)?)
     }
 
     /// Makes the new key this member's. From the next start on it is.

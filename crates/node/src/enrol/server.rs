@@ -11,9 +11,10 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use super::channel::{self, Accepting, Asking, Channel, ChannelError, First};
+use super::known::{Exchange, KnownAnswer};
 use super::pake::{self, Hello, Refusal};
 use super::tries::Tries;
-use super::{Bring, BringAnswer, RenewalAnswer, Reply, Request, RotationAnswer};
+use super::{Bring, BringAnswer, Reply, Request};
 use crate::authority::{Authority, AuthorityError, Brought, Renewed, SharedAuthority};
 use crate::certificate::{Certificate, address_bytes, address_from_bytes};
 use crate::identity::noise_public;
@@ -119,8 +120,9 @@ struct Enrolling {
 impl Enrolling {
     async fn run(self, mut stream: TcpStream, place: &SharedPlace) -> Result<Done, EnrolError> {
         let proven = match channel::first(&mut stream).await? {
-            First::Rotation(first) => return self.rotation(stream, &first, place).await,
-            First::Renewal(first) => return self.renewal(stream, &first, place).await,
+            First::Known(exchange, first) => {
+                return self.known(stream, exchange, &first, place).await;
+            }
             First::Brought(brought) => return self.brought(stream, brought).await,
             First::Hello(hello) => self.spoken(stream, &hello).await?,
             First::Other(first) => self.long(stream, &first).await?,
@@ -144,80 +146,76 @@ impl Enrolling {
         Ok(Done::Brought(brought))
     }
 
-    async fn rotation(
+    /// A member that the authority knows asks for another key or for a newer certificate.
+    async fn known(
         &self,
         stream: TcpStream,
+        exchange: Exchange,
         first: &[u8],
         place: &SharedPlace,
     ) -> Result<Done, EnrolError> {
         let secret = self.secret().await?;
-        let (remote, mut channel) = channel::accept_rotation(stream, secret, first).await?;
+        let (remote, mut channel) = channel::accept_known(stream, secret, first, exchange).await?;
         let request: ByteVec = channel.receive().await?;
-        let request = RotationRequest::decode(&request)?;
-        // Its signature says that the member wants this, the handshake that it wants it now: a
-        // request that was copied is of no use here.
-        if noise_public(&request.member()) != Some(remote) {
-            return Err(ChannelError::BadKey.into());
-        }
-        place.keep();
-        let rotated = self
-            .authority
-            .with(move |authority| authority.rotate_asked(&request))
-            .await;
-        match rotated {
-            Ok(rotated) => {
-                let reply = rotated.reply.to_bytes().into();
-                channel.send(&RotationAnswer::Granted { reply }).await?;
-                Ok(Done::Rotated(rotated.certificate.name().to_string()))
+        let granted = match exchange {
+            Exchange::Rotation => self.rotation(&request, remote, place).await?,
+            Exchange::Renewal => self.renewal(request, remote, place).await?,
+        };
+        match granted {
+            Ok(Granted { grant, done }) => {
+                let grant = grant.into();
+                channel.send(&KnownAnswer::Granted { grant }).await?;
+                Ok(done)
             }
             Err(error) => {
                 let reason = in_words(&error);
-                channel.send(&RotationAnswer::Refused { reason }).await?;
+                channel.send(&KnownAnswer::Refused { reason }).await?;
                 Err(error.into())
             }
         }
     }
 
+    async fn rotation(
+        &self,
+        request: &[u8],
+        remote: [u8; 32],
+        place: &SharedPlace,
+    ) -> Result<Result<Granted, AuthorityError>, EnrolError> {
+        let request = RotationRequest::decode(request)?;
+        // Its signature says that the member wants this, the handshake that it wants it now: a
+        // request that was copied is of no use here.
+        holds(remote, &request.member())?;
+        place.keep();
+        let rotate = move |authority: &mut Authority| authority.rotate_asked(&request);
+        let rotated = self.authority.with(rotate).await;
+        Ok(rotated.map(|rotated| Granted {
+            grant: rotated.reply.to_bytes(),
+            done: Done::Rotated(rotated.certificate.name().to_string()),
+        }))
+    }
+
     async fn renewal(
         &self,
-        stream: TcpStream,
-        first: &[u8],
+        shown: ByteVec,
+        remote: [u8; 32],
         place: &SharedPlace,
-    ) -> Result<Done, EnrolError> {
-        let secret = self.secret().await?;
-        let (remote, mut channel) = channel::accept_renewal(stream, secret, first).await?;
-        let shown: ByteVec = channel.receive().await?;
-        let ring = self
-            .authority
-            .with(|authority| Ok(authority.ring_id()))
-            .await?;
+    ) -> Result<Result<Granted, AuthorityError>, EnrolError> {
+        let ring = self.authority.with(|authority| Ok(authority.ring_id()));
+        let ring = ring.await?;
         let named = Certificate::decode(&shown, &ring).map_err(|_| ChannelError::Malformed)?;
         // Certificates are public; the handshake proves whose this one is.
-        if noise_public(&named.member()) != Some(remote) {
-            return Err(ChannelError::BadKey.into());
-        }
+        holds(remote, &named.member())?;
         place.keep();
-        let renewed = self
-            .authority
-            .with(move |authority| authority.renew_asked(&shown))
-            .await;
-        match renewed {
-            Ok(Renewed { certificate, again }) => {
-                let bytes = certificate.as_bytes().to_vec().into();
-                let answer = RenewalAnswer::Granted { certificate: bytes };
-                channel.send(&answer).await?;
-                Ok(Done::Renewed {
-                    name: certificate.name().to_string(),
-                    serial: certificate.serial(),
-                    again,
-                })
-            }
-            Err(error) => {
-                let reason = in_words(&error);
-                channel.send(&RenewalAnswer::Refused { reason }).await?;
-                Err(error.into())
-            }
-        }
+        let renew = move |authority: &mut Authority| authority.renew_asked(&shown);
+        let renewed = self.authority.with(renew).await;
+        Ok(renewed.map(|Renewed { certificate, again }| Granted {
+            grant: certificate.as_bytes().to_vec(),
+            done: Done::Renewed {
+                name: certificate.name().to_string(),
+                serial: certificate.serial(),
+                again,
+            },
+        }))
     }
 
     async fn long(&self, stream: TcpStream, first: &[u8]) -> Result<Proven, EnrolError> {
@@ -340,6 +338,21 @@ impl Enrolling {
         };
         channel.send(&reply).await?;
         Ok(enrolled.certificate.name().to_string())
+    }
+}
+
+/// What a known member gets, and what that was.
+struct Granted {
+    grant: Vec<u8>,
+    done: Done,
+}
+
+/// The handshake was made with this member's key.
+fn holds(remote: [u8; 32], member: &MemberId) -> Result<(), ChannelError> {
+    if noise_public(member) == Some(remote) {
+        Ok(())
+    } else {
+        Err(ChannelError::BadKey)
     }
 }
 

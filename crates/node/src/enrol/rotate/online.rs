@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use minicbor::bytes::ByteVec;
 use ringway_testbed::free_address;
+use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::*;
 use crate::authority::{Authority, InitOptions, InviteOptions, MemberState, Server};
-use crate::certificate::Role;
-use crate::enrol::{self, RenewalAnswer};
+use crate::certificate::{RingId, Role};
+use crate::enrol::known::KnownAnswer;
+use crate::enrol::{self, channel};
 
 struct Place {
     folder: tempfile::TempDir,
@@ -81,15 +84,7 @@ impl Place {
 
     /// What the authority says to these bytes, from whoever shows this key.
     async fn told(&self, shown: &Identity, ring: &Membership, request: &[u8]) -> Option<String> {
-        let stream = TcpStream::connect(self.enrol).await.unwrap();
-        let channel = channel::connect_rotation(stream, shown, &ring.ring).await;
-        let mut channel = channel.ok()?;
-        let request: ByteVec = request.to_vec().into();
-        channel.send(&request).await.ok()?;
-        match channel.receive().await.ok()? {
-            RotationAnswer::Granted { .. } => Some("granted".to_owned()),
-            RotationAnswer::Refused { reason } => Some(reason),
-        }
+        told(self, Exchange::Rotation, shown, &ring.ring, request).await
     }
 }
 
@@ -172,15 +167,26 @@ async fn whoever_is_revoked_is_told_so() {
 
 /// What the authority says of this certificate to whoever shows this key.
 async fn told_of_renewal(place: &Place, shown: &Identity, own: &Certificate) -> Option<String> {
-    let stream = TcpStream::connect(place.enrol).await.unwrap();
     let ring = place.authority().ring_id();
-    let channel = channel::connect_renewal(stream, shown, &ring).await;
+    told(place, Exchange::Renewal, shown, &ring, own.as_bytes()).await
+}
+
+/// What the authority answers to a request, by a handshake with this key.
+async fn told(
+    place: &Place,
+    exchange: Exchange,
+    shown: &Identity,
+    ring: &RingId,
+    request: &[u8],
+) -> Option<String> {
+    let stream = TcpStream::connect(place.enrol).await.unwrap();
+    let channel = channel::connect_known(stream, shown, ring, exchange).await;
     let mut channel = channel.ok()?;
-    let bytes: ByteVec = own.as_bytes().to_vec().into();
-    channel.send(&bytes).await.ok()?;
+    let request = ByteVec::from(request.to_vec());
+    channel.send(&request).await.ok()?;
     match channel.receive().await.ok()? {
-        RenewalAnswer::Granted { .. } => Some("granted".to_owned()),
-        RenewalAnswer::Refused { reason } => Some(reason),
+        KnownAnswer::Granted { .. } => Some("granted".to_owned()),
+        KnownAnswer::Refused { reason } => Some(reason),
     }
 }
 

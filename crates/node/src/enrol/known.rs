@@ -1,0 +1,153 @@
+//! A member asks the authority over a channel that its own key opens: for another key, or for a
+//! newer certificate. Both exchanges are one request and one answer.
+
+use std::io;
+use std::net::SocketAddr;
+
+use minicbor::bytes::ByteVec;
+use minicbor::{Decode, Encode};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::channel::{self, ChannelError};
+use super::locate::{LocateError, locate};
+use crate::certificate::RingId;
+use crate::identity::Identity;
+use crate::limits::ENROL_TIME;
+use crate::text::printable;
+
+/// What a known member asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exchange {
+    /// Another key, by a `crate::rotation::RotationRequest`; the grant is a
+    /// `crate::rotation::RotationReply`.
+    Rotation,
+    /// A newer certificate, by the one that it has; the grant is a certificate.
+    Renewal,
+}
+
+impl Exchange {
+    /// What the first message begins with, and the handshake binds.
+    pub(super) fn prologue(self) -> &'static [u8] {
+        match self {
+            Self::Rotation => b"ringway rotation 1",
+            Self::Renewal => b"ringway renewal 1",
+        }
+    }
+}
+
+/// What a known member is answered.
+#[derive(Debug, Encode, Decode)]
+pub(super) enum KnownAnswer {
+    #[n(0)]
+    Granted {
+        #[n(0)]
+        grant: ByteVec,
+    },
+    #[n(1)]
+    Refused {
+        #[n(0)]
+        reason: String,
+    },
+}
+
+/// Why the authority has granted nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The ring's DNS does not say where the authority is.
+    #[error("DNS does not say where the authority of {domain} is ({reason})")]
+    NotLocated {
+        /// The ring's domain.
+        domain: String,
+        /// What came instead.
+        reason: LocateError,
+    },
+    /// No connection can be opened to it.
+    #[error(
+        "the ring's authority at {address} cannot be reached ({source}): is `ringway ring serve` running there?"
+    )]
+    Unreachable {
+        /// From the ring's DNS.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The other side did not prove to be the authority, or does not take this member's key.
+    #[error(
+        "the peer at {address} is not this ring's authority, is of a build that does not know this request, or ended the connection"
+    )]
+    Rejected {
+        /// From the ring's DNS.
+        address: SocketAddr,
+    },
+    /// It took too long.
+    #[error("the authority at {address} did not answer within {} s", ENROL_TIME.as_secs())]
+    TimedOut {
+        /// From the ring's DNS.
+        address: SocketAddr,
+    },
+    /// The authority said no.
+    #[error("the ring's authority refused: {0}")]
+    Refused(String),
+}
+
+impl AskError {
+    /// True if the ring's DNS has not answered.
+    pub(crate) fn is_silence_of_dns(&self) -> bool {
+        let reason = match self {
+            Self::NotLocated { reason, .. } => Some(reason),
+            _ => None,
+        };
+        matches!(reason, Some(LocateError::Dns(_)))
+    }
+}
+
+/// The member that asks, and whom.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asking<'a> {
+    /// The ring's domain: its DNS says where the authority is.
+    pub(super) domain: &'a str,
+    /// The DNS server that is asked; none: the system's.
+    pub(super) resolver: Option<SocketAddr>,
+    pub(super) ring: &'a RingId,
+    /// The key that the authority knows the member by.
+    pub(super) identity: &'a Identity,
+}
+
+impl Asking<'_> {
+    /// Sends the request; gives back what is granted, of which nothing has been checked.
+    pub(super) async fn ask(self, exchange: Exchange, request: &[u8]) -> Result<ByteVec, AskError> {
+        let address = locate(self.domain, self.resolver).await;
+        let address = address.map_err(|reason| AskError::NotLocated {
+            domain: self.domain.to_owned(),
+            reason,
+        })?;
+        timeout(ENROL_TIME, self.ask_at(address, exchange, request))
+            .await
+            .map_err(|_| AskError::TimedOut { address })?
+    }
+
+    async fn ask_at(
+        self,
+        address: SocketAddr,
+        exchange: Exchange,
+        request: &[u8],
+    ) -> Result<ByteVec, AskError> {
+        let stream = TcpStream::connect(address).await;
+        let stream = stream.map_err(|source| AskError::Unreachable { address, source })?;
+        let asked = async {
+            let connected = channel::connect_known(stream, self.identity, self.ring, exchange);
+            let mut channel = connected.await?;
+            channel.send(&ByteVec::from(request.to_vec())).await?;
+            channel.receive::<KnownAnswer>().await
+        };
+        let answer = asked.await.map_err(|error: ChannelError| {
+            tracing::debug!(%error, ?exchange, "the authority was asked in vain");
+            AskError::Rejected { address }
+        })?;
+        match answer {
+            KnownAnswer::Granted { grant } => Ok(grant),
+            KnownAnswer::Refused { reason } => Err(AskError::Refused(printable(&reason, 200))),
+        }
+    }
+}
