@@ -152,8 +152,8 @@ pub const MAX_CLASSES: usize = 29;
 pub const MAX_TRIALS: usize = 8_192;
 
 /// States that a flow may go through for one packet.
-/// Source: the longest way has five: new, undecided, decided, read, decided. Past it the packet
-/// goes on, or is dropped where the policy fails closed, and a fault is counted.
+/// Source: the longest way has four: new, classifying, inspecting, decided. Past it the packet goes
+/// on, or is dropped where the policy fails closed, and it counts as one whose flow is missing.
 pub const MAX_STEPS: usize = 8;
 
 /// Packets of a flow after which it is decided by what is known, the classifier finished or not.

@@ -15,17 +15,19 @@
 //! | [`status`] | the status, of which each service writes its part |
 //!
 //! # The way of a message
-//! From the socket to a service and back, in the order in which to read:
+//! From the socket to a service and back, in the order in which to read. A transport's task
+//! (`ringway-transport`, for UDP `udp/receive.rs`) has put a packet into the inbox.
 //!
-//! 1. `runtime.rs`: a transport has put a packet into the inbox. [`Runtime::run`] takes it and
-//!    gives it to the links; `settle` will give what the links report to the services.
+//! 1. `runtime.rs`: [`Runtime::run`] takes it and gives it to the links; `settle` gives what the
+//!    links report to the services.
 //! 2. `link/incoming.rs`: the link finds the session by its index, decrypts the packet, takes its
 //!    counter once, and leaves an event.
 //! 3. `service.rs`: what a service is, and what it gets.
 //! 4. `services.rs`: the list, and how a message goes to the first service that takes it.
 //! 5. `services/hellos.rs`, as one of them: a HELLO is wanted, and it is time to give one.
-//! 6. `core/addresses.rs`: the core signs it and hands it to the link.
-//! 7. `link/queue.rs`: messages to a member share packets. `transmit` in `runtime.rs` polls them.
+//! 6. `core/own_hello.rs`: the core signs it and hands it to the link.
+//! 7. `link/peer.rs`: messages to a member share packets, which `transmit` in `runtime.rs` polls;
+//!    each is encrypted for a path.
 //! 8. `core/network.rs`: each address has a session of its transport, which sends the packet.
 //!
 //! A service has no other way to act: it sends messages by the core, leaves a signal for others, or

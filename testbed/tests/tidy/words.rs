@@ -248,3 +248,36 @@ fn refused_words_are_found_as_words_only() {
     assert!(has_word("two traitors", "traitor") && has_word("begin anew.", "anew"));
     assert!(!has_word("a manewer", "anew") && !has_word("anewed", "anew"));
 }
+
+/// Files that pages name must be there: a page that names one that was renamed misleads.
+#[test]
+fn pages_name_files_that_exist() {
+    let mut files = Vec::new();
+    for folder in ["crates", "sim", "testbed", "benches", "fuzz"] {
+        walk(&root().join(folder), "rs", &mut files);
+    }
+    let known: Vec<String> = files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
+    let mut faults = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        // The change log names what there was.
+        if name(&page).ends_with("CHANGELOG.md") {
+            continue;
+        }
+        for (number, line) in (1_usize..).zip(text.lines()) {
+            let quoted = line.split('`').skip(1).step_by(2);
+            for path in quoted.filter(|path| {
+                path.ends_with(".rs") && !path.contains([' ', '*', '{']) && !path.contains("NAME")
+            }) {
+                let ending = format!("/{path}");
+                if !known.iter().any(|file| file.ends_with(&ending)) {
+                    faults.push(format!("{}:{number}: there is no `{path}`", name(&page)));
+                }
+            }
+        }
+    }
+    report(&faults);
+}

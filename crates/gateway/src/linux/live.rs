@@ -93,7 +93,7 @@ pub struct Live {
     marks: Marks,
     totals: Totals,
     scans: ScannerPool,
-    /// Windows of which nothing was found yet.
+    /// Windows that are at a scanner.
     unscanned: usize,
     files: HashWorker,
     /// Events about files for whose hashes there was no time.
@@ -265,14 +265,14 @@ impl Live {
         if let Some((shared, _)) = &self.kernel {
             // Also of flows that cross no border after all, of which no packet comes: they would
             // fill the way of the others.
-            shared.handed.look();
+            shared.backlog.look();
         }
         for _ in 0..MAX_BATCH {
             if !self.queues.receive()? {
                 break;
             }
             if let Some((shared, _)) = &self.kernel {
-                shared.handed.look();
+                shared.backlog.look();
             }
             self.decide(now);
             // An end that learns from these packets that it is blocked, or of a connection to
@@ -369,7 +369,7 @@ impl Live {
             let passed = self
                 .kernel
                 .as_ref()
-                .and_then(|(shared, _)| shared.handed.take(bytes));
+                .and_then(|(shared, _)| shared.backlog.take(bytes));
             if let Some(PassedPackets { packets, receiver }) = passed {
                 for earlier in packets {
                     gateway.set_watched(false);

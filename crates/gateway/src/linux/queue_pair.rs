@@ -20,10 +20,10 @@ pub(super) enum QueueKind {
     Followed,
 }
 
-/// A packet's name in both: its lane and its number there.
+/// A packet's name in both: its queue and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PacketId {
-    lane: QueueKind,
+    kind: QueueKind,
     id: u32,
 }
 
@@ -33,27 +33,27 @@ const FOLLOWED: u64 = 1 << 32;
 impl PacketId {
     /// The token of a packet for the gateway.
     pub(super) fn token(self) -> u64 {
-        let lane = match self.lane {
+        let kind = match self.kind {
             QueueKind::New => 0,
             QueueKind::Followed => FOLLOWED,
         };
-        u64::from(self.id) | lane
+        u64::from(self.id) | kind
     }
 
-    /// It came by the lane of connections whose contents are followed.
+    /// It came by the queue of connections whose contents are followed.
     pub(super) fn is_followed(self) -> bool {
-        self.lane == QueueKind::Followed
+        self.kind == QueueKind::Followed
     }
 
     /// Back from that; `None`: it was never one.
     pub(super) fn of(token: u64) -> Option<Self> {
-        let lane = if token & FOLLOWED == 0 {
+        let kind = if token & FOLLOWED == 0 {
             QueueKind::New
         } else {
             QueueKind::Followed
         };
         let id = u32::try_from(token & !FOLLOWED).ok()?;
-        Some(Self { lane, id })
+        Some(Self { kind, id })
     }
 }
 
@@ -63,7 +63,7 @@ pub struct QueuePair {
     new: Queue,
     followed: Queue,
     latest: QueueKind,
-    /// Reads of the first lane since the other one had a turn.
+    /// Reads of the first queue since the other one had a turn.
     streak: u8,
 }
 
@@ -88,23 +88,23 @@ impl QueuePair {
     }
 
     /// Takes what the kernel has; gives false if there is nothing at the moment. A flow moves from
-    /// one lane to the other by our own verdict only, so that its packets stay in order.
+    /// one queue to the other by our own verdict only, so that its packets stay in order.
     pub(super) fn receive(&mut self) -> io::Result<bool> {
         let turns = if self.streak < MAX_STREAK {
             [QueueKind::New, QueueKind::Followed]
         } else {
             [QueueKind::Followed, QueueKind::New]
         };
-        for lane in turns {
-            if self.queue(lane).receive()? {
-                self.latest = lane;
-                self.streak = match lane {
+        for kind in turns {
+            if self.queue(kind).receive()? {
+                self.latest = kind;
+                self.streak = match kind {
                     QueueKind::New => self.streak.saturating_add(1),
                     QueueKind::Followed => 0,
                 };
                 return Ok(true);
             }
-            if lane == QueueKind::New {
+            if kind == QueueKind::New {
                 // Their verdicts do not wait for those of a whole turn.
                 self.new.flush()?;
             }
@@ -115,15 +115,15 @@ impl QueuePair {
 
     /// The packets of the latest [`receive`](Self::receive).
     pub(super) fn packets(&self) -> impl Iterator<Item = (PacketId, Queued<'_>)> {
-        let lane = self.latest;
-        let queue = match lane {
+        let kind = self.latest;
+        let queue = match kind {
             QueueKind::New => &self.new,
             QueueKind::Followed => &self.followed,
         };
         queue.packets().map(move |packet| {
             (
                 PacketId {
-                    lane,
+                    kind,
                     id: packet.id,
                 },
                 packet,
@@ -139,7 +139,7 @@ impl QueuePair {
         mark: Option<u32>,
         changed: Option<&[u8]>,
     ) -> io::Result<()> {
-        self.queue(id.lane).verdict(id.id, accept, mark, changed)
+        self.queue(id.kind).verdict(id.id, accept, mark, changed)
     }
 
     /// As [`Queue::set_fail_open`], for both.
@@ -154,8 +154,8 @@ impl QueuePair {
         self.followed.flush()
     }
 
-    fn queue(&mut self, lane: QueueKind) -> &mut Queue {
-        match lane {
+    fn queue(&mut self, kind: QueueKind) -> &mut Queue {
+        match kind {
             QueueKind::New => &mut self.new,
             QueueKind::Followed => &mut self.followed,
         }
@@ -169,9 +169,9 @@ mod tests {
     #[test]
     fn tokens_keep_lanes_and_numbers_apart() {
         let mut tokens = std::collections::BTreeSet::new();
-        for lane in [QueueKind::New, QueueKind::Followed] {
+        for kind in [QueueKind::New, QueueKind::Followed] {
             for id in [0, 1, u32::MAX] {
-                let id = PacketId { lane, id };
+                let id = PacketId { kind, id };
                 assert!(tokens.insert(id.token()));
                 assert_eq!(PacketId::of(id.token()), Some(id));
             }

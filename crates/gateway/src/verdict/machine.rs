@@ -199,7 +199,7 @@ impl FlowContext<'_> {
                 return step;
             }
         }
-        let known = self.knowledge();
+        let known = self.progress();
         if !(known.finished || known.readable) {
             return Step::Done(Verdict::ACCEPT);
         }
@@ -223,7 +223,7 @@ impl FlowContext<'_> {
     }
 
     /// How much is known of a flow that is not decided.
-    fn knowledge(&self) -> Knowledge {
+    fn progress(&self) -> Progress {
         let flow = &*self.entry.flow;
         let (own, inspection) = (&flow.attachment.own, &flow.attachment.inspection);
         // An announcement counts once there is data: what that certainly is counts more, or any
@@ -239,7 +239,7 @@ impl FlowContext<'_> {
         let crowded = flow.packets >= MAX_UNDECIDED_PACKETS && !mute;
         let looked = inspection.is_done() || inspection.is_overlooked();
         let named = inspection.verdict().is_some();
-        Knowledge {
+        Progress {
             crowded,
             finished: looked || crowded || announced,
             // Of what was given up the policy's failure decides, before more of it goes on.
@@ -365,7 +365,7 @@ impl FlowContext<'_> {
 pub(super) const MIDWAY: &str = "it was not followed from its beginning";
 
 /// How much is known of a flow that is not decided.
-struct Knowledge {
+struct Progress {
     /// It is not waited for any longer.
     crowded: bool,
     /// The classifier has finished.

@@ -5,8 +5,9 @@
 //! each, and to be polled packets to send ([`Gateway::poll_injection`]), [`Event`]s to write down
 //! and [`DecidedFlow`]s that are over. The live path and the replay of captures run the same code.
 //!
-//! **How a packet goes.** [`Gateway`] takes it apart; the `FlowEngine` finds its flow and borrows
-//! it once, as a `FlowContext`; the `machine` takes the flow from state to state until one has a
+//! **How a packet goes.** [`Gateway`] takes it apart. The `FlowEngine` has the `Tracker`
+//! (`tracker.rs`) find and classify its flow, and borrows it once, as a `FlowContext`. The
+//! `machine` takes the flow from state to state until one has a
 //! verdict on the packet; `inspecting` and `content` read what it carries. What follows beside the
 //! verdict stands in one `Effects` buffer.
 //!
@@ -15,29 +16,28 @@
 //! packet (`Step::Again`).
 //!
 //! ```text
-//!            like one that was just blocked
-//!   New ───────────────────────────────────▶ Refused        every packet is dropped
+//!   New ─── like one that was just blocked ────▶ Refused      every packet is dropped
 //!    │ │
-//!    │ └─ no rule before asks what it is ─────────────┐
-//!    ▼                                                 │
-//!   Classifying  packets go on, bytes are kept         │
-//!    │   ▲       for a rule that may read them         │
-//!    │   │                                             │
-//!    │   └─ named for certain after all, and the       │
-//!    │      policy says another thing of it            │
-//!    ▼                                                 ▼
-//!   Decided ◀── blocked for what it carries, or ──── Inspecting
-//!    │          not read any more                      ▲   packets go on, wait for a scan,
-//!    │                                                 │   or are dropped
-//!    └── (from Classifying) the plan looks into what it carries
+//!    │ └─── no rule before asks what it is ────▶ Decided
+//!    ▼
+//!   Classifying ─── the plan reads contents ───▶ Inspecting   packets go on, wait for a scan,
+//!    │   ▲  │                                        │        or are dropped
+//!    │   │  └────── the plan does not ────┐          │
+//!    │   │                                ▼          │
+//!    │   └─ named for certain after ─── Decided ◀────┘ blocked for what it carries, or not read
+//!    │      all, and the policy says another thing     any more
+//!    │
+//!    └───▶ New   only one side has spoken, and the packet is blocked: it is dropped and forgotten
 //!
-//!   Decided: blocked   dropped and reset, then left to the kernel
-//!            allowed   left to the kernel, in its class
+//!   Decided: blocked   dropped, TCP reset at both ends first; then left to the kernel
+//!            allowed   left to the kernel, in its class; asked about for as long as it announces
+//!                      other flows, or may yet be named
 //! ```
 //!
-//! A connection that an earlier run read, and of which this one has not seen the beginning, goes
-//! from `New` or `Classifying` to `Decided` as the rules' `failure` says. A blocked flow of which
-//! only one side has spoken stays where it is: its packet is dropped and forgotten.
+//! While a flow is classified its packets go on, and their bytes are kept for a rule that may read
+//! them. Two kinds of packets pass by the states. A SYN of another connection between the same
+//! ends settles nothing. A connection that an earlier run read, and of which this one has not seen
+//! the beginning, goes from `New` or `Classifying` to `Decided` as the rules' `failure` says.
 
 mod blocked;
 mod cache;

@@ -2,10 +2,10 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`early`] | the connection cache at an interface: in its driver, or not |
+//! | [`attach`] | the connection cache at an interface: in its driver, or not |
 //! | [`features`] | what this kernel and this machine have of what it needs |
 //! | [`ingress`] | the connection cache behind it |
-//! | [`handed`] | what had passed in a flow before user space was asked about it |
+//! | [`backlog`] | what had passed in a flow before user space was asked about it |
 //! | `tc_hooks` | attaches the connection cache while a client is blocked |
 //! | [`judge`] | what need not be asked about: signatures and policy, compiled |
 //! | `layout` | numbers and the form of maps, for the gateway and the programs |
@@ -125,7 +125,7 @@ pub struct SharedKernel {
     /// Its connection cache.
     pub cache: KernelCache,
     /// Flows that it passed as far as it could.
-    pub handed: FlowBacklog,
+    pub backlog: FlowBacklog,
 }
 
 /// What the kernel reports to one of the queues' loops.
@@ -397,7 +397,7 @@ impl Kernel {
             folder,
             shared: SharedKernel {
                 cache: KernelCache::new(blocked),
-                handed: FlowBacklog::new(handed),
+                backlog: FlowBacklog::new(handed),
             },
             reports: Some(KernelReports {
                 refusals: Refusals::new(refusals),
