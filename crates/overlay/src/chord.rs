@@ -51,7 +51,7 @@ use crate::event::{Event, Transmit};
 use crate::finger::{Fingers, own_group_inquiry};
 use crate::group::audit::Audits;
 use crate::group::neighbours::Neighbours;
-use crate::group::witness::{Witness, tell_the_convicted};
+use crate::group::witness::{Witness, tell_convictions, tell_the_convicted};
 use crate::key::RingKey;
 use crate::known::Known;
 use crate::limits::MAX_HEALTH_MULTIPLIER;
@@ -64,6 +64,7 @@ use crate::record::{Keeping, Operations};
 use crate::request::{Purpose, Request};
 use crate::ring::Ring;
 use crate::route::Routing;
+use crate::view::View;
 
 /// What a member knows of the ring, to read beside the other machines.
 macro_rules! known {
@@ -288,7 +289,7 @@ impl Chord {
                     .answer_view(&mut cx!(self, now), from, id, have);
             }
             Message::Announce { view } => {
-                self.neighbours.view_came(&mut cx!(self, now), from, view);
+                self.view_came(now, from, view);
             }
             Message::Witness { said } => {
                 let cx = &mut cx!(self, now);
@@ -376,12 +377,15 @@ impl Chord {
                 self.lookups.answered(cx, known!(self), request, answer);
             }
             // The silent one is removed as a neighbour already, in `unanswered`.
-            Purpose::Contact => {
-                if let Some(answer) = answer {
+            Purpose::Contact => match answer {
+                Some(Message::ViewIs { view, .. }) => self.view_came(now, from, view),
+                Some(answer) => {
                     let pointers = self.ring.pointers();
                     self.neighbours.contact_answered(cx, pointers, from, answer);
                 }
-            }
+                // It is removed as a neighbour already, in `unanswered`.
+                None => {}
+            },
             Purpose::Accused => {
                 self.witness
                     .accused_answered(cx, from, &request.message, answer);
@@ -425,6 +429,28 @@ impl Chord {
         self.fingers.remove(&request.to);
         self.neighbour_gone(now, &request.to);
         self.request_ended(now, request, None);
+    }
+
+    /// A member says what its group is.
+    fn view_came(&mut self, now: Instant, from: RingKey, view: View) {
+        let cx = &mut cx!(self, now);
+        if !self.neighbours.accepts(cx, from, &view) {
+            return;
+        }
+        self.witness.compare(cx, &self.neighbours, &view.signed);
+        // The author may be convicted by what it said, and then it is no neighbour.
+        self.settle(now);
+        let cx = &mut cx!(self, now);
+        let Some(taken) = self.neighbours.take_view(cx, view) else {
+            return;
+        };
+        if taken.starts {
+            self.keeping.offer_to(cx, from);
+            tell_convictions(cx, from);
+        }
+        for key in taken.named {
+            self.neighbours.consider(cx, key);
+        }
     }
 
     /// `key` is no neighbour any more.

@@ -1,19 +1,20 @@
 //! [`Effect`]: what a machine wants of others. It names no machine: `Chord` takes it to those that
 //! it concerns.
 
+use crate::event::LookupId;
 use crate::key::RingKey;
 use crate::lookup::{Inquiry, LookupEnd};
-use crate::view::{SignedHeader, View};
+use crate::view::SignedHeader;
 
 /// Something that follows from a step of one machine and is another's to do.
 #[derive(Debug)]
 pub(crate) enum Effect {
     /// A point is to be looked up.
-    LookUp(Inquiry),
+    LookUp(Box<Inquiry>),
     /// A lookup has ended.
     LookupEnded(Box<LookupEnd>),
     /// Questions of a lookup are to go on, after what came before this.
-    LookupGoesOn(crate::event::LookupId),
+    LookupGoesOn(LookupId),
     /// A member of some ring has answered.
     RingSeen,
     /// This member founds a ring of one, because nobody has answered for long.
@@ -23,13 +24,7 @@ pub(crate) enum Effect {
     /// A member has said that it is not in the ring.
     NotInRing(RingKey),
     /// A member has signed this, which has been checked.
-    Said(SignedHeader),
-    /// A member has sent its view, which has been checked.
-    ViewAccepted(View),
-    /// These may belong to the own group.
-    Named(Vec<RingKey>),
-    /// A member has come into the own group, or has started again.
-    NeighbourCame(RingKey),
+    Said(Box<SignedHeader>),
     /// A member of the own group is gone.
     NeighbourLost,
     /// A member is convicted now.

@@ -212,13 +212,13 @@ impl Fingers {
             Rule::Plain
         };
         if rule == Rule::Verified && self.cursor.is_none() {
-            cx.effect(Effect::LookUp(own_group_inquiry(cx.me)));
+            cx.effect(Effect::LookUp(Box::new(own_group_inquiry(cx.me))));
         }
         let offset = self.cursor.map_or(first, |next| next.max(first));
         self.cursor = Some(offset);
         let inquiry = Inquiry::new(Asker::Finger(offset), cx.me.plus(offset), rule);
         let inquiry = inquiry.from(Origin::Finger(offset)).at_most(1);
-        cx.effect(Effect::LookUp(inquiry));
+        cx.effect(Effect::LookUp(Box::new(inquiry)));
     }
 
     /// Time to the next lookup of a finger: what can wait most waits longest while this member is

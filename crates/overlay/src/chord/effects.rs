@@ -6,7 +6,6 @@ use super::Chord;
 use crate::effect::Effect;
 use crate::event::LookupFailure;
 use crate::group::audit::tell_neighbours;
-use crate::group::witness::tell_convictions;
 use crate::key::RingKey;
 use crate::known::Known;
 use crate::lookup::{Around, Asker, Found, Inquiry, LookupEnd};
@@ -27,21 +26,11 @@ impl Chord {
 
     fn apply(&mut self, now: Instant, effect: Effect) {
         match effect {
-            Effect::LookUp(inquiry) => self.look_up(now, inquiry),
+            Effect::LookUp(inquiry) => self.look_up(now, *inquiry),
             Effect::Joined(around) => self.joined(now, around),
             Effect::Said(said) => {
                 self.witness
                     .compare(&mut cx!(self, now), &self.neighbours, &said);
-            }
-            Effect::ViewAccepted(view) => self.neighbours.take_view(&mut cx!(self, now), view),
-            Effect::Named(keys) => {
-                let cx = &mut cx!(self, now);
-                keys.into_iter()
-                    .for_each(|key| self.neighbours.consider(cx, key));
-            }
-            Effect::NeighbourCame(key) => {
-                self.keeping.offer_to(&mut cx!(self, now), key);
-                tell_convictions(&mut cx!(self, now), key);
             }
             Effect::LookupEnded(end) => self.lookup_ended(now, *end),
             Effect::LookupGoesOn(id) => {

@@ -30,6 +30,15 @@ struct Neighbour {
     view: View,
 }
 
+/// What follows from a neighbour's view.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// Whether the neighbour is new, or has started again.
+    pub(crate) starts: bool,
+    /// Whom it names: they may be neighbours, too.
+    pub(crate) named: Vec<RingKey>,
+}
+
 /// The own group. It is empty outside the ring, and for a member without credentials.
 #[derive(Debug)]
 pub(crate) struct Neighbours {
@@ -268,7 +277,6 @@ impl Neighbours {
         answer: Message,
     ) {
         match answer {
-            Message::ViewIs { view, .. } => self.view_came(cx, from, view),
             Message::Unchanged { .. } => {
                 if let Some(neighbour) = self.members.get_mut(&from) {
                     neighbour.heard = cx.now;
@@ -282,27 +290,27 @@ impl Neighbours {
         }
     }
 
-    /// A member says what its group is. Before that counts it is compared with what the member has
-    /// said before.
-    pub(crate) fn view_came(&mut self, cx: &mut Cx<'_>, from: RingKey, view: View) {
-        if !cx.member || view.author() != from || !cx.trust.accepts(cx.now, &view) {
+    /// Whether the view that `from` has sent is its own, and holds. Before it counts it has to be
+    /// compared with what its author said before.
+    pub(crate) fn accepts(&mut self, cx: &mut Cx<'_>, from: RingKey, view: &View) -> bool {
+        let accepted = cx.member && view.author() == from && cx.trust.accepts(cx.now, view);
+        if !accepted {
             self.cannot_take(cx.now, from);
             cx.count_malformed();
-            return;
         }
-        cx.effect(Effect::Said(view.signed));
-        cx.effect(Effect::ViewAccepted(view));
+        accepted
     }
 
-    /// Takes in a view that has been checked and compared: its author may have been convicted.
-    pub(crate) fn take_view(&mut self, cx: &mut Cx<'_>, view: View) {
+    /// Takes in a view that has been accepted and compared: its author may have been convicted.
+    /// None if it changes nothing.
+    pub(crate) fn take_view(&mut self, cx: &Cx<'_>, view: View) -> Option<Taken> {
         let from = view.author();
         let known = self.view_of(&from).map_or(0, View::number);
         if cx.trust.is_convicted(&from) || view.number() < known {
-            return;
+            return None;
         }
         if !self.contains(&from) && !self.belongs(&from) {
-            return;
+            return None;
         }
         let named = view.group.clone();
         let start = view.signed.header.incarnation();
@@ -313,10 +321,10 @@ impl Neighbours {
             self.keep_the_nearest(cx);
         }
         let started = |before: Neighbour| before.view.signed.header.incarnation();
-        if before.map(started) != Some(start) {
-            cx.effect(Effect::NeighbourCame(from));
-        }
-        cx.effect(Effect::Named(named));
+        Some(Taken {
+            starts: before.map(started) != Some(start),
+            named,
+        })
     }
 
     /// `key` is no neighbour any more. Others that were behind it may be.

@@ -137,7 +137,7 @@ impl VerifiedLookups {
             }
             // Those next to the author can tell best whether it told them the same.
             if compares_all || known.group.contains(&from) {
-                cx.effect(Effect::Said(view.signed));
+                cx.effect(Effect::Said(Box::new(view.signed)));
             }
             // Its author may be convicted by it, and then counts no more.
             cx.effect(Effect::LookupGoesOn(id));

@@ -85,7 +85,7 @@ impl Operations {
         };
         self.running.insert(id, operation);
         let inquiry = Inquiry::new(Asker::Record(id), point, Rule::Verified);
-        cx.effect(Effect::LookUp(inquiry));
+        cx.effect(Effect::LookUp(Box::new(inquiry)));
         Ok(id)
     }
 

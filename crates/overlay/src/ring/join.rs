@@ -140,7 +140,9 @@ impl Ring {
             seeds.truncate(JOIN_ATTEMPTS);
         }
         let inquiry = Inquiry::new(Asker::Place, self.me, rule);
-        cx.effect(Effect::LookUp(inquiry.from(Origin::Members(seeds))));
+        cx.effect(Effect::LookUp(Box::new(
+            inquiry.from(Origin::Members(seeds)),
+        )));
     }
 
     /// The lookup of the own key has ended.

@@ -80,7 +80,7 @@ impl Ring {
         }
         let inquiry = Inquiry::new(Asker::Probe, self.me, rule);
         let inquiry = inquiry.from(Origin::Members(some)).at_most(1);
-        cx.effect(Effect::LookUp(inquiry));
+        cx.effect(Effect::LookUp(Box::new(inquiry)));
     }
 
     /// Whoever is gone may be in another part of a divided ring.

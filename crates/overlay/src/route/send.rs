@@ -290,7 +290,7 @@ impl Routing {
             Destination::Point(point) => {
                 self.outbox.set_due(id, None);
                 let inquiry = Inquiry::new(Asker::Route(id), point, Rule::Verified);
-                cx.effect(Effect::LookUp(inquiry.at_most(MAX_LOOKUPS)));
+                cx.effect(Effect::LookUp(Box::new(inquiry.at_most(MAX_LOOKUPS))));
             }
         }
     }
