@@ -55,9 +55,8 @@ use crate::group::witness::{Witness, tell_convictions, tell_the_convicted};
 use crate::key::RingKey;
 use crate::known::Known;
 use crate::limits::MAX_HEALTH_MULTIPLIER;
-use crate::lookup::{
-    Asker, Inquiry, Lookups, Rule, answer_certificates, answer_near, answer_owner,
-};
+use crate::lookup::inquiry::{Asker, Inquiry, Rule};
+use crate::lookup::{Lookups, answer_certificates, answer_near, answer_owner};
 use crate::message::{Message, RequestId};
 use crate::news;
 use crate::record::{Keeping, Operations};

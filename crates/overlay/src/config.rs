@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::limits::{
     MAX_GROUP, MAX_RETRIES, MAX_SUCCESSORS, MIN_GROUP, MIN_INTERVAL, MIN_SUCCESSORS,
 };
-use crate::lookup::Rule;
+use crate::lookup::inquiry::Rule;
 use crate::view::is_group_size;
 
 /// The settings of one member. All members of a ring have the same `successors` and `group`.

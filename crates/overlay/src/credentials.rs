@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Instant;
 
 use crate::key::RingKey;
-use crate::record::MEMBER_LEN;
+
+/// Bytes of a member's id.
+pub const MEMBER_LEN: usize = 32;
 
 /// Bytes of a signature.
 pub const SIGNATURE_LEN: usize = 64;

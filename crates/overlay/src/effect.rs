@@ -3,7 +3,7 @@
 
 use crate::event::LookupId;
 use crate::key::RingKey;
-use crate::lookup::{Inquiry, LookupEnd};
+use crate::lookup::inquiry::{Inquiry, LookupEnd};
 use crate::view::SignedHeader;
 
 /// Something that follows from a step of one machine and is another's to do.

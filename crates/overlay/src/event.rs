@@ -6,7 +6,7 @@ use crate::key::RingKey;
 use crate::message::Message;
 use crate::proof::Proof;
 use crate::record::Record;
-use crate::route::RouteFailure;
+use crate::route::outcome::RouteFailure;
 
 /// A message that the caller must send.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use crate::event::LookupFailure;
 use crate::group::width;
 use crate::key::{Offset, RingKey};
 use crate::limits::{MAX_FINGER_FAILURES, MAX_FINGERS};
-use crate::lookup::{Around, Asker, Found, Inquiry, Origin, Rule};
+use crate::lookup::inquiry::{Around, Asker, Found, Inquiry, Origin, Rule};
 
 /// One finger.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,11 +3,10 @@
 use rand::Rng;
 
 use crate::finger::Fingers;
-use crate::group::Density;
 use crate::group::neighbours::Neighbours;
+use crate::group::{DENSE, Density};
 use crate::key::{Offset, RingKey, between};
-use crate::lookup::DENSE;
-use crate::ring::Pointers;
+use crate::ring::pointers::Pointers;
 
 /// A reading view of three machines. Whoever finds a way through the ring gets it.
 #[derive(Clone, Copy, Debug)]
@@ -44,13 +43,12 @@ impl<'a> Known<'a> {
 
     /// How far members stand from each other, as far as this one can tell.
     pub(crate) fn density(&self) -> Density {
-        let fingers = self.fingers.entries();
-        Density::estimate(
-            self.own_group(),
-            self.is_everybody(),
-            fingers,
-            self.group.size(),
-        )
+        let g = self.group.size();
+        let fingers = self.fingers.entries().iter();
+        // A part of a group says nothing of how dense the ring is.
+        let whole = fingers.filter(|finger| finger.group.len() >= g);
+        let widths = whole.map(|finger| finger.width);
+        Density::estimate(self.own_group(), self.is_everybody(), widths, g)
     }
 
     /// Whether members seem to be missing from the own group.

@@ -134,7 +134,7 @@ mod wire;
 
 pub use chord::Chord;
 pub use config::{Config, ConfigError};
-pub use credentials::{Credentials, SIGNATURE_LEN, Standing};
+pub use credentials::{Credentials, MEMBER_LEN, SIGNATURE_LEN, Standing};
 pub use event::{
     Counters, Event, LeaveRefused, LookupError, LookupFailure, LookupId, Membership, RecordId,
     RouteId, Snapshot, Transmit, Waiting,
@@ -143,7 +143,7 @@ pub use key::{Offset, ParseKeyError, RingKey, between};
 pub use lookup::Rule;
 pub use message::{Message, RequestId};
 pub use proof::{Accusation, Proof};
-pub use record::{MEMBER_LEN, Record, RecordError};
+pub use record::{Record, RecordError};
 pub use route::{Destination, RouteError, RouteFailure};
 pub use view::{HASH_LEN, Header, START_LEN, SignedHeader, Start, View, is_group_size};
 pub use wire::DecodeError;

@@ -8,7 +8,7 @@ use crate::event::LookupFailure;
 use crate::group::audit::tell_neighbours;
 use crate::key::RingKey;
 use crate::known::Known;
-use crate::lookup::{Around, Asker, Found, Inquiry, LookupEnd};
+use crate::lookup::inquiry::{Around, Asker, Found, Inquiry, LookupEnd};
 
 impl Chord {
     /// Does what the last step of a machine has left for others, and what follows from that: each

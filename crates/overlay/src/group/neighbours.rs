@@ -18,10 +18,10 @@ use crate::effect::Effect;
 use crate::event::LookupFailure;
 use crate::key::{RingKey, between};
 use crate::limits::{MAX_STRANGERS, STRANGER_PAUSE, VIEW_LIFETIME, VIEW_PAUSE};
-use crate::lookup::{Around, Found};
+use crate::lookup::inquiry::{Around, Found};
 use crate::message::{Message, RequestId};
 use crate::request::Purpose;
-use crate::ring::Pointers;
+use crate::ring::pointers::Pointers;
 use crate::view::View;
 
 #[derive(Debug)]

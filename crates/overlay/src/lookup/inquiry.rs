@@ -4,10 +4,21 @@ use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::time::Duration;
 
-use super::Rule;
 use crate::event::{Event, LookupFailure, LookupId, RecordId, RouteId};
 use crate::key::{Offset, RingKey};
 use crate::view::SignedHeader;
+
+/// How a member with credentials looks things up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rule {
+    /// As Chord does: every answer is believed, if it is possible at all.
+    Plain,
+    /// As the paper does: every answer is checked with one other member of the answerer's group.
+    Paper,
+    /// See the crate's documentation: right as long as one honest member is asked at each step.
+    #[default]
+    Verified,
+}
 
 /// Who asked, and so who gets the outcome. A lookup gives it back, and counts those alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

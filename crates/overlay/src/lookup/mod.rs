@@ -1,6 +1,6 @@
 //! Lookups: who owns a point of the ring.
 //!
-//! Whoever wants a point looked up leaves an [`Inquiry`], and gets a [`LookupEnd`] with its own
+//! Whoever wants a point looked up leaves an [`Inquiry`], and gets a [`LookupEnd`](inquiry::LookupEnd) with its own
 //! [`Asker`] in it. A lookup knows nothing else of those who ask. There are two kinds:
 //!
 //! - [`VerifiedLookups`] of members with credentials, which take nobody's word alone. `verified`
@@ -12,7 +12,7 @@
 
 mod answer;
 mod finalise;
-mod inquiry;
+pub(crate) mod inquiry;
 mod iterate;
 mod paper;
 mod plain;
@@ -28,23 +28,11 @@ use crate::message::Message;
 use crate::request::{Purpose, Request};
 
 pub(crate) use answer::{answer_certificates, answer_near, answer_owner};
-pub(crate) use inquiry::{Around, Asker, Found, Inquiry, LookupEnd, Origin, Views};
-pub(crate) use verified::DENSE;
+pub use inquiry::Rule;
 
+use inquiry::{Asker, Inquiry};
 use plain::PlainLookups;
 use verified::VerifiedLookups;
-
-/// How a member with credentials looks things up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rule {
-    /// As Chord does: every answer is believed, if it is possible at all.
-    Plain,
-    /// As the paper does: every answer is checked with one other member of the answerer's group.
-    Paper,
-    /// See the crate's documentation: right as long as one honest member is asked at each step.
-    #[default]
-    Verified,
-}
 
 /// Too many lookups of this kind run: so many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

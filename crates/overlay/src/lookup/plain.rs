@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 use super::answer::{Towards, towards};
-use super::{Around, Asker, Found, Inquiry, LookupEnd, Origin};
+use super::inquiry::{Around, Asker, Found, Inquiry, LookupEnd, Origin};
 use crate::context::Cx;
 use crate::effect::Effect;
 use crate::event::{LookupFailure, LookupId};

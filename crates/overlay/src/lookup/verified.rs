@@ -33,19 +33,14 @@ use rand::seq::IndexedRandom;
 use crate::context::Cx;
 use crate::effect::Effect;
 use crate::event::{LookupFailure, LookupId};
-use crate::group::Density;
+use crate::group::{DENSE, Density};
 use crate::key::{Offset, RingKey};
 use crate::known::Known;
 use crate::limits::{MAX_ATTEMPTS, MAX_HOPS};
-use crate::lookup::{Around, Asker, Found, Inquiry, LookupEnd, Origin, Rule, Views};
+use crate::lookup::inquiry::{Around, Asker, Found, Inquiry, LookupEnd, Origin, Rule, Views};
 use crate::message::Message;
 use crate::request::Purpose;
 use crate::view::SignedHeader;
-
-/// A last group up to so much wider than expected is accepted at once.
-/// Source: chosen; 12 % of honest groups of nine are wider (a gamma distribution of nine spacings),
-/// and 98 % of groups of colluders at 30 % of all.
-pub(crate) const DENSE: f64 = 1.4;
 
 /// A last group up to so much wider is accepted if another way found the same.
 const PASSABLE: f64 = 2.2;

@@ -10,7 +10,7 @@ use crate::event::{Event, LookupFailure, RecordId};
 use crate::group::neighbours::Neighbours;
 use crate::key::RingKey;
 use crate::limits::MAX_RECORD_OPERATIONS;
-use crate::lookup::{Around, Asker, Found, Inquiry, Rule, Views};
+use crate::lookup::inquiry::{Around, Asker, Found, Inquiry, Rule, Views};
 use crate::message::Message;
 use crate::request::Purpose;
 

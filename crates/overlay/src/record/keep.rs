@@ -10,9 +10,10 @@ use std::time::Instant;
 
 use rand::RngExt as _;
 
+use super::Record;
 use super::store::Store;
-use super::{MEMBER_LEN, Record};
 use crate::context::Cx;
+use crate::credentials::MEMBER_LEN;
 use crate::credentials::Standing;
 use crate::group::around;
 use crate::group::neighbours::Neighbours;

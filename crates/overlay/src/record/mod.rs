@@ -19,12 +19,9 @@ pub(crate) use keep::Keeping;
 
 use sha2::{Digest, Sha256};
 
-use crate::credentials::{Credentials, SIGNATURE_LEN};
+use crate::credentials::{Credentials, MEMBER_LEN, SIGNATURE_LEN};
 use crate::key::RingKey;
 use crate::limits::{MAX_CERTIFICATE, MAX_RECORD_LIFETIME, MAX_RECORD_NAME, MAX_RECORD_VALUE};
-
-/// Bytes of a member's id.
-pub const MEMBER_LEN: usize = 32;
 
 const CONTEXT: &[u8] = b"ringway record 1";
 const POINT: &[u8] = b"ringway record point 1";

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::{MEMBER_LEN, Record};
+use super::Record;
+use crate::credentials::MEMBER_LEN;
 use crate::key::RingKey;
 use crate::limits::{MAX_RECORDS, MAX_RECORDS_OF_MEMBER};
 

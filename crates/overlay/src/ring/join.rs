@@ -13,7 +13,7 @@ use crate::limits::{
     JOIN_ATTEMPTS, JOIN_BACKOFF_MAX, JOIN_BACKOFF_MIN, MAX_JOIN_REFUSALS, MAX_JOIN_STEPS,
     MAX_KNOWN, MAX_PENDING_ANSWERS, PENDING_PAUSE, RESUME_ALONE_AFTER,
 };
-use crate::lookup::{Around, Asker, Found, Inquiry, Origin, Rule};
+use crate::lookup::inquiry::{Around, Asker, Found, Inquiry, Origin, Rule};
 use crate::message::Message;
 use crate::request::{Purpose, Requests};
 use crate::ring::{Ring, clockwise_prefix, own_place_rule};

@@ -20,7 +20,7 @@
 //! 2017, §IV.
 
 mod join;
-mod pointers;
+pub(crate) mod pointers;
 mod rectify;
 mod reunite;
 mod stabilise;
@@ -34,12 +34,12 @@ use crate::event::{Event, Membership};
 use crate::group::neighbours::Neighbours;
 use crate::key::RingKey;
 use crate::limits::REUNITE_INTERVAL;
-use crate::lookup::Rule;
+use crate::lookup::inquiry::Rule;
 use crate::message::{Message, RequestId};
 use crate::request::{Purpose, Request};
 
 pub(crate) use join::Joining;
-pub(crate) use pointers::Pointers;
+use pointers::Pointers;
 
 /// The one operation that may change this member's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

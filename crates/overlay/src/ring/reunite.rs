@@ -37,7 +37,7 @@ use crate::limits::{
     JOIN_ATTEMPTS, LOSS_REMEMBERED, REUNITE_INTERVAL, REUNITE_INTERVAL_ALONE,
     REUNITE_INTERVAL_QUIET, REUNITE_INTERVAL_VERIFIED,
 };
-use crate::lookup::{Around, Asker, Found, Inquiry, Origin, Rule};
+use crate::lookup::inquiry::{Around, Asker, Found, Inquiry, Origin, Rule};
 use crate::message::Message;
 use crate::ring::{Operation, Ring, own_place_rule};
 

@@ -15,11 +15,11 @@ use rand::{Rng, RngExt};
 
 use super::{KnownPeer, Routing};
 use crate::context::Cx;
+use crate::group::DENSE;
 use crate::group::Density;
 use crate::key::{Offset, RingKey};
 use crate::known::{Known, owner_within};
 use crate::limits::{DENSITY_TIME, LEAST_PREFERENCE, MAX_MET, MAX_PREFERENCES};
-use crate::lookup::DENSE;
 
 /// How many of the messages that somebody took on were answered: 1 for all. Only those are kept
 /// that are not as good as new.

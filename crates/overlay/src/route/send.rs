@@ -18,7 +18,7 @@ use crate::limits::{
     MAX_CONFIRMED, MAX_LOOKUPS, MAX_ROUTE_HOPS, MAX_ROUTED_BODY, MAX_ROUTES, MIN_ROUTE_TIME,
     ROUTE_LIFETIME, ROUTE_TIME, ROUTE_WAYS,
 };
-use crate::lookup::{Around, Asker, Found, Inquiry, Rule};
+use crate::lookup::inquiry::{Around, Asker, Found, Inquiry, Rule};
 
 /// One message whose answer is waited for.
 #[derive(Clone, Debug)]
