@@ -79,9 +79,9 @@ pub(super) enum Signal {
         /// its way; none if they wait all the same.
         otherwise: Option<Reason>,
     },
-    /// A leaf cannot be looked for now, for this reason.
+    /// A leaf cannot be looked for now.
     NoWay { leaf: MemberId, reason: Reason },
-    /// A leaf was looked for, and no way leads to it, for this reason.
+    /// A leaf was looked for, and no way leads to it.
     NotFound { leaf: MemberId, reason: Reason },
     /// An address of this member has been proven, or a HELLO of it is new.
     Proven(MemberId),
@@ -171,6 +171,7 @@ pub(super) struct Core {
     lookups: Lookups,
     unresolved: Unresolved,
     effort: Effort,
+    /// Empty once an input has been handled: as few as one batch of input causes.
     signals: VecDeque<Signal>,
     due: Due,
 }

@@ -2,7 +2,7 @@
 //! the core and the services.
 
 use std::future::Future;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringway_transport::quic::MemberDatagram;
 use ringway_transport::{Address, Incoming, MemberId};
@@ -19,7 +19,7 @@ use crate::link::Event;
 use crate::state::StateError;
 
 /// The longest sleep where no part has a deadline; input ends it sooner.
-const LONGEST_SLEEP: std::time::Duration = std::time::Duration::from_secs(60);
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
 /// The member's task.
 #[derive(Debug)]

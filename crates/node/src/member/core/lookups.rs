@@ -57,6 +57,7 @@ pub(super) struct Lookups {
     /// By the number that the parents are asked with.
     at_parents: BTreeMap<u64, AtParent>,
     last: u64,
+    /// Both are empty once an input has been handled.
     questions: VecDeque<Question>,
     ended: VecDeque<Ended>,
 }
