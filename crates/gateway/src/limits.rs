@@ -645,7 +645,7 @@ pub const PULSE: Duration = Duration::from_secs(3);
 /// none was, new ones go on as packets.
 pub const MAX_TERMINATED: usize = 4_096;
 
-/// The part of these places that one client may have: one of so many.
+/// The part of these slots that one client may have: one of so many.
 /// Source: chosen: a client that is many behind one address has a thousand. Past it its own
 /// connection that was quiet for longest is reset for a new one.
 pub const TERMINATED_SHARE: usize = 4;

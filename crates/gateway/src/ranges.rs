@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use crate::limits::PART_OVERHEAD;
 
-/// Bytes by their place in the whole. No two parts overlap: of each byte the first copy is here.
+/// Bytes by their position in the whole. No two parts overlap: of each byte the first copy is here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges {
     parts: BTreeMap<u64, Box<[u8]>>,
     cost: usize,
 }
 
-/// The place behind `count` bytes from `at`.
+/// The position behind `count` bytes from `at`.
 pub(crate) fn after(at: u64, count: usize) -> u64 {
     at.saturating_add(u64::try_from(count).unwrap_or(u64::MAX))
 }
@@ -31,7 +31,7 @@ impl Ranges {
         self.parts.is_empty()
     }
 
-    /// The place behind the last kept byte.
+    /// The position behind the last kept byte.
     pub(crate) fn end(&self) -> Option<u64> {
         self.parts
             .last_key_value()

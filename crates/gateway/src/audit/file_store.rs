@@ -133,9 +133,9 @@ impl FileStore {
             settle(&File::open(&inner.folder)?)?;
         }
         // One that is there already gets the time of the latest.
-        let place = shelf.join(hash);
-        let new = !place.try_exists()?;
-        fs::rename(&partial.path, &place)?;
+        let path = shelf.join(hash);
+        let new = !path.try_exists()?;
+        fs::rename(&partial.path, &path)?;
         let bytes = if new { on_disk(partial.bytes) } else { 0 };
         // Its bytes as a file that is not whole go with it.
         drop(partial);
@@ -380,8 +380,8 @@ mod tests {
         let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
         let store = path.ancestors().find(|folder| folder.ends_with("store"));
         let named = store.map_or(0, |store| {
-            let place = store.join("aa").join("aa11");
-            usize::from(place.exists())
+            let path = store.join("aa").join("aa11");
+            usize::from(path.exists())
         });
         SETTLED.with_borrow_mut(|settled| settled.push((path, named)));
         file.sync_all()
@@ -390,24 +390,21 @@ mod tests {
     #[test]
     fn a_file_is_on_the_disk_before_it_has_its_name_and_its_folder_after() {
         let folder = TempDir::new().unwrap();
-        let place = folder.path().join("store");
-        let store = FileStore::with(&place, BOUNDS, settle).unwrap();
+        let path = folder.path().join("store");
+        let store = FileStore::with(&path, BOUNDS, settle).unwrap();
         put(&store, "aa11", &[1; 100]);
         let settled = SETTLED.take();
         let expected = [
             (folder.path().to_owned(), 0),
-            (place.join("partial/0"), 0),
-            (place.clone(), 0),
-            (place.join("aa"), 1),
+            (path.join("partial/0"), 0),
+            (path.clone(), 0),
+            (path.join("aa"), 1),
         ];
         assert_eq!(settled, expected);
         // The shelf is known already.
         put(&store, "aa22", &[2; 100]);
         let settled = SETTLED.take();
-        assert_eq!(
-            settled,
-            [(place.join("partial/1"), 1), (place.join("aa"), 1)]
-        );
+        assert_eq!(settled, [(path.join("partial/1"), 1), (path.join("aa"), 1)]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What can go wrong with a capture, said with file, place and mend.
+//! What can go wrong with a capture, said with file, position and mend.
 
 use std::io;
 
@@ -41,7 +41,7 @@ pub enum CaptureError {
         /// What it is or has instead.
         what: String,
     },
-    /// The file is a capture, but broken or cut short at this place. All packets before it were
+    /// The file is a capture, but broken or cut short at this position. All packets before it were
     /// delivered.
     #[error(
         "{name} is damaged at byte {offset}: {what}; the packets before it were read, capture or copy it again"

@@ -1,7 +1,8 @@
 //! Capture files: pcap and pcapng, read as a stream with a bounded buffer.
 //!
-//! Every packet before a damaged place is delivered; the damage is then reported once, with file,
-//! byte offset and what is wrong. Records are cut and bounded here and decoded by `pcap-parser`.
+//! Every packet before a damaged position is delivered; the damage is then reported once, with
+//! file, byte offset and what is wrong. Records are cut and bounded here and decoded by
+//! `pcap-parser`.
 
 mod error;
 mod pcap;
@@ -95,7 +96,8 @@ impl<R: Read> CaptureReader<R> {
     /// The next packet, or `None` at the end.
     ///
     /// # Errors
-    /// The capture is damaged at this place or cannot be read further. Later calls answer `None`.
+    /// The capture is damaged at this position or cannot be read further. Later calls answer
+    /// `None`.
     pub fn next_packet(&mut self) -> Result<Option<CapturedPacket<'_>>, CaptureError> {
         if self.ended {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! A bounded buffer over a reader that knows its place in the file.
+//! A bounded buffer over a reader that knows its position in the file.
 
 use std::io::{ErrorKind, Read};
 
@@ -28,12 +28,12 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// Bytes in memory, from the current place on.
+    /// Bytes in memory, from the current position on.
     pub(super) fn bytes(&self) -> &[u8] {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// The current place, in bytes from the beginning.
+    /// The current position, in bytes from the beginning.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }

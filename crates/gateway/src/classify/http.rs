@@ -75,7 +75,7 @@ fn request_line(line: &[u8]) -> Option<(&str, &[u8])> {
     (is_token && is_target).then_some((method, target))
 }
 
-/// What lies before and behind the byte at this place.
+/// What lies before and behind the byte at this position.
 fn split_at(bytes: &[u8], at: usize) -> Option<(&[u8], &[u8])> {
     Some((bytes.get(..at)?, bytes.get(at.checked_add(1)?..)?))
 }

@@ -21,7 +21,7 @@ pub(super) struct Marks {
     pub(super) ringway: bool,
 }
 
-/// Marks of the message that begins at a place.
+/// Marks of the message that begins at a position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     at: usize,
@@ -32,18 +32,18 @@ pub(super) struct Seen {
 
 /// The marks of a message, from memory where nothing can have changed.
 pub(super) fn of(message: &Message<'_>, memory: &mut [Option<Box<Seen>>; 2]) -> Marks {
-    let Some(place) = memory.get_mut(message.direction.slot()) else {
+    let Some(slot) = memory.get_mut(message.direction.slot()) else {
         return Marks::default();
     };
     let length = message.bytes.len();
-    let known = place
+    let known = slot
         .as_deref()
         .filter(|seen| seen.at == message.at && (seen.ended || seen.length == length));
     if let Some(seen) = known {
         return seen.marks;
     }
     let (marks, ended) = look(message.bytes);
-    *place = Some(Box::new(Seen {
+    *slot = Some(Box::new(Seen {
         at: message.at,
         length,
         ended,
@@ -132,8 +132,8 @@ mod tests {
     #[test]
     fn a_head_that_has_come_up_to_a_lines_end_goes_on() {
         let head = "GET / HTTP/1.1\r\nHost: a\r\nSec-WebSocket-Protocol: ringway\r\n\r\n";
-        for place in 0..head.len() - 1 {
-            assert!(!look(&head.as_bytes()[..place]).1, "{place}");
+        for slot in 0..head.len() - 1 {
+            assert!(!look(&head.as_bytes()[..slot]).1, "{slot}");
         }
         let (marks, ended) = look(head.as_bytes());
         assert!(ended && marks.ringway);

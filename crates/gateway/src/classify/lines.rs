@@ -20,9 +20,9 @@ impl Piece {
     }
 
     /// Where in this piece a sequence number lies; `None` if outside of it.
-    fn place(&self, sequence: u32) -> Option<usize> {
-        let place = index(sequence.wrapping_sub(self.from));
-        (place <= self.bytes.len()).then_some(place)
+    fn offset_of(&self, sequence: u32) -> Option<usize> {
+        let offset = index(sequence.wrapping_sub(self.from));
+        (offset <= self.bytes.len()).then_some(offset)
     }
 }
 
@@ -133,22 +133,22 @@ impl Lines {
         };
         let mut joined = false;
         for old in std::mem::take(pieces) {
-            if let Some(place) = old.place(new.from) {
+            if let Some(offset) = old.offset_of(new.from) {
                 // It goes on where the old one ends, or repeats bytes of it.
-                let known = old.bytes.len().saturating_sub(place);
+                let known = old.bytes.len().saturating_sub(offset);
                 let more = new.bytes.get(known..).unwrap_or_default();
                 joined = true;
                 new = Piece {
                     from: old.from,
                     bytes: [old.bytes.as_slice(), more].concat(),
                 };
-            } else if let Some(place) = new.place(old.from) {
+            } else if let Some(offset) = new.offset_of(old.from) {
                 let behind = old
-                    .place(new.end())
+                    .offset_of(new.end())
                     .is_none()
-                    .then(|| new.bytes.get(place.saturating_add(old.bytes.len())..))
+                    .then(|| new.bytes.get(offset.saturating_add(old.bytes.len())..))
                     .flatten();
-                let before = new.bytes.get(..place).unwrap_or_default();
+                let before = new.bytes.get(..offset).unwrap_or_default();
                 joined = true;
                 new.bytes = [before, &old.bytes, behind.unwrap_or_default()].concat();
             } else {

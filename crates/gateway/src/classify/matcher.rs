@@ -34,14 +34,14 @@ impl Default for Bounds {
 pub struct Classifier {
     signatures: Vec<Signature>,
     automaton: AhoCorasick,
-    /// For each pattern of the automaton: its signature and its place there.
+    /// For each pattern of the automaton: its signature and its position there.
     owners: Vec<(usize, usize)>,
     /// Signatures that only a check decides, for TCP and for UDP.
     structural: [Vec<usize>; 2],
     names: Names,
     /// Applications of which later messages may reveal a special form.
     refined: Vec<String>,
-    /// Bytes from a place at which a message may begin that can decide: all that is searched.
+    /// Bytes from a position at which a message may begin that can decide: all that is searched.
     reach: usize,
     bounds: Bounds,
 }
@@ -123,9 +123,9 @@ impl Classifier {
                 let new: Vec<String> = new.cloned().collect();
                 refined.extend(new);
             }
-            for (place, pattern) in signature.patterns.iter().enumerate() {
+            for (number, pattern) in signature.patterns.iter().enumerate() {
                 patterns.push(pattern.bytes.as_slice());
-                owners.push((position, place));
+                owners.push((position, number));
             }
         }
         let total = patterns
@@ -318,9 +318,9 @@ impl Classifier {
         }
     }
 
-    /// One pass over what can decide, at each place where a message may begin; answers signatures
-    /// with that place. A stream is searched again from its beginning as it grows, because a
-    /// message that a pattern announced there may only now be complete.
+    /// One pass over what can decide, at each position where a message may begin; answers
+    /// signatures with that position. A stream is searched again from its beginning as it grows,
+    /// because a message that a pattern announced there may only now be complete.
     fn hits(&self, unit: &Unit<'_>) -> Vec<Hit> {
         let mut hits = Vec::new();
         self.search(unit, 0, &mut hits);
@@ -337,16 +337,16 @@ impl Classifier {
         let to = from.saturating_add(self.reach).min(unit.bytes.len());
         let haystack = unit.bytes.get(from..to).unwrap_or_default();
         for found in self.automaton.find_overlapping_iter(haystack) {
-            let Some(&(signature, place)) = self.owners.get(found.pattern().as_usize()) else {
+            let Some(&(signature, number)) = self.owners.get(found.pattern().as_usize()) else {
                 continue;
             };
             let position = from.saturating_add(found.start());
-            let Some(start) = self.start_of(signature, place, position, unit) else {
+            let Some(start) = self.start_of(signature, number, position, unit) else {
                 continue;
             };
-            let bit = u32::try_from(place)
+            let bit = u32::try_from(number)
                 .ok()
-                .and_then(|place| 1_u32.checked_shl(place))
+                .and_then(|number| 1_u32.checked_shl(number))
                 .unwrap_or(0);
             if let Some(hit) = hits
                 .iter_mut()
@@ -371,7 +371,7 @@ impl Classifier {
     fn start_of(
         &self,
         signature: usize,
-        place: usize,
+        number: usize,
         position: usize,
         unit: &Unit<'_>,
     ) -> Option<usize> {
@@ -382,7 +382,7 @@ impl Classifier {
         if signature.anchor == Anchor::Anywhere {
             return Some(position);
         }
-        let start = position.checked_sub(signature.patterns.get(place)?.at)?;
+        let start = position.checked_sub(signature.patterns.get(number)?.at)?;
         starts(signature.anchor, unit)
             .any(|allowed| allowed == start)
             .then_some(start)
@@ -478,7 +478,7 @@ fn reach(signatures: &[Signature]) -> usize {
     ends.max().unwrap_or(0).min(MAX_SCAN)
 }
 
-/// Places at which an anchored message may begin.
+/// Positions at which an anchored message may begin.
 fn starts(anchor: Anchor, unit: &Unit<'_>) -> impl Iterator<Item = usize> {
     let at_start = unit.from_start && anchor != Anchor::Anywhere;
     let at_packet = anchor == Anchor::Packet || (anchor == Anchor::Start && unit.midway);

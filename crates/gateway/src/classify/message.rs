@@ -46,7 +46,7 @@ impl Details {
     }
 }
 
-/// Bytes to check, from the place where the signature matched.
+/// Bytes to check, from the position where the signature matched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message<'a> {
     pub(super) bytes: &'a [u8],

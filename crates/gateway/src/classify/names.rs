@@ -26,16 +26,16 @@ pub(super) struct Named {
 impl Names {
     pub(super) fn new(signatures: &[Signature]) -> Self {
         let mut names = Self::default();
-        for (place, signature) in signatures.iter().enumerate() {
+        for (index, signature) in signatures.iter().enumerate() {
             for host in &signature.hosts {
-                names.hosts.entry(host.clone()).or_default().push(place);
+                names.hosts.entry(host.clone()).or_default().push(index);
             }
             for protocol in &signature.alpn {
                 names
                     .protocols
                     .entry(protocol.clone())
                     .or_default()
-                    .push(place);
+                    .push(index);
             }
         }
         names
@@ -49,14 +49,14 @@ impl Names {
         finding: &Finding,
     ) -> Vec<Named> {
         let mut named = Vec::new();
-        let refines = |place: &usize| {
+        let refines = |index: &usize| {
             signatures
-                .get(*place)
+                .get(*index)
                 .is_some_and(|signature| signature.refines.iter().any(|name| name == application))
         };
         for protocol in &finding.protocols {
-            let places = self.protocols.get(protocol).into_iter().flatten();
-            named.extend(places.copied().filter(refines).map(|signature| Named {
+            let indices = self.protocols.get(protocol).into_iter().flatten();
+            named.extend(indices.copied().filter(refines).map(|signature| Named {
                 signature,
                 confidence: finding.confidence,
                 why: format!("{}, with the application protocol {protocol}", finding.why),
@@ -67,12 +67,12 @@ impl Names {
             .into_iter()
             .flatten()
         {
-            let Some((suffix, places)) = self.by_suffix(name) else {
+            let Some((suffix, indices)) = self.by_suffix(name) else {
                 continue;
             };
             // The client chooses the name: it says what is asked for, not who serves it.
             named.extend(
-                places
+                indices
                     .iter()
                     .copied()
                     .filter(refines)
@@ -97,8 +97,8 @@ impl Names {
             _ => name.as_str(),
         };
         loop {
-            if let Some((suffix, places)) = self.hosts.get_key_value(rest) {
-                return Some((suffix, places));
+            if let Some((suffix, indices)) = self.hosts.get_key_value(rest) {
+                return Some((suffix, indices));
             }
             rest = rest.split_once('.')?.1;
         }

@@ -120,7 +120,7 @@ impl Lead {
 
 /// Bytes of a turn's beginning that are kept.
 const LEAD: usize = 8;
-/// Places at which a length may stand.
+/// Positions at which a length may stand.
 const MOST_BEFORE: usize = 4;
 
 /// What was seen of the opening.

@@ -41,7 +41,7 @@ pub enum Anchor {
     Start,
     /// At the beginning of any inspected segment or datagram.
     Packet,
-    /// At any place.
+    /// At any position.
     Anywhere,
 }
 

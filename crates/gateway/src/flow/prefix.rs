@@ -20,7 +20,7 @@ pub(crate) enum Pushed {
 pub(crate) struct Prefix {
     next: Option<u32>,
     bytes: Vec<u8>,
-    /// Segments behind a gap, by their place in `bytes`.
+    /// Segments behind a gap, by their position in `bytes`.
     pending: Ranges,
     /// Bytes at the end that were padding if others come in their place.
     padding: usize,

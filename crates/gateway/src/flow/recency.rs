@@ -80,8 +80,8 @@ impl Recency {
     }
 
     fn set(&mut self, slot: usize, link: Link) {
-        if let Some(place) = self.links.get_mut(slot) {
-            *place = link;
+        if let Some(entry) = self.links.get_mut(slot) {
+            *entry = link;
         }
     }
 }

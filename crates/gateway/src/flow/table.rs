@@ -158,33 +158,33 @@ impl<T: Default> FlowTable<T> {
         self.now = self.now.max(now);
         self.expire();
         let key = Key::of(packet);
-        let place = match self.index.get(&key).copied() {
-            Some(place)
+        let index = match self.index.get(&key).copied() {
+            Some(index)
                 if self
-                    .flow(place)
+                    .flow(index)
                     .is_some_and(|flow| flow.is_reopened_by(packet)) =>
             {
                 // The new connection began with its SYN, which came while the old flow still
                 // stood.
-                let syn_at = self.flow(place).and_then(Flow::syn_at);
-                self.end(place);
-                let place = self.begin(key, packet);
-                if let (Some(flow), Some(at)) = (self.flow_mut(place), syn_at) {
+                let syn_at = self.flow(index).and_then(Flow::syn_at);
+                self.end(index);
+                let index = self.begin(key, packet);
+                if let (Some(flow), Some(at)) = (self.flow_mut(index), syn_at) {
                     flow.first_seen = at;
                 }
-                place
+                index
             }
-            Some(place) => place,
+            Some(index) => index,
             None => self.begin(key, packet),
         };
-        let direction = self.touch(place, packet);
-        (place, direction)
+        let direction = self.touch(index, packet);
+        (index, direction)
     }
 
     /// The flow in a slot that [`handle_packet`](Self::handle_packet) returned.
-    pub fn flow_mut(&mut self, place: usize) -> Option<&mut Flow<T>> {
+    pub fn flow_mut(&mut self, index: usize) -> Option<&mut Flow<T>> {
         self.slots
-            .get_mut(place)?
+            .get_mut(index)?
             .as_mut()
             .map(|slot| &mut slot.flow)
     }
@@ -241,8 +241,8 @@ impl<T: Default> FlowTable<T> {
 
     /// The same, to look at.
     #[must_use]
-    pub fn flow(&self, place: usize) -> Option<&Flow<T>> {
-        self.slots.get(place)?.as_ref().map(|slot| &slot.flow)
+    pub fn flow(&self, index: usize) -> Option<&Flow<T>> {
+        self.slots.get(index)?.as_ref().map(|slot| &slot.flow)
     }
 
     fn begin(&mut self, key: Key, packet: &Packet<'_>) -> usize {
@@ -254,24 +254,24 @@ impl<T: Default> FlowTable<T> {
         self.serial = self.serial.saturating_add(1);
         let class = Class::of(&flow);
         let slot = Some(Slot { key, class, flow });
-        let place = match self.free.pop() {
-            Some(place) => place,
+        let index = match self.free.pop() {
+            Some(index) => index,
             None => {
                 self.slots.push(None);
                 self.slots.len().saturating_sub(1)
             }
         };
-        if let Some(vacant) = self.slots.get_mut(place) {
+        if let Some(vacant) = self.slots.get_mut(index) {
             *vacant = slot;
         }
-        self.index.insert(key, place);
-        self.list(class).push(place);
-        place
+        self.index.insert(key, index);
+        self.list(class).push(index);
+        index
     }
 
-    fn touch(&mut self, place: usize, packet: &Packet<'_>) -> Direction {
+    fn touch(&mut self, index: usize, packet: &Packet<'_>) -> Direction {
         let now = self.now;
-        let Some(slot) = self.slots.get_mut(place).and_then(Option::as_mut) else {
+        let Some(slot) = self.slots.get_mut(index).and_then(Option::as_mut) else {
             return Direction::FromClient;
         };
         slot.flow.take_in(packet, now);
@@ -279,8 +279,8 @@ impl<T: Default> FlowTable<T> {
         let before = slot.class;
         let after = Class::of(&slot.flow);
         slot.class = after;
-        self.list(before).remove(place);
-        self.list(after).push(place);
+        self.list(before).remove(index);
+        self.list(after).push(index);
         direction
     }
 
@@ -288,15 +288,15 @@ impl<T: Default> FlowTable<T> {
         let mut left = limits::MAX_EXPIRED_AT_ONCE;
         for class in CLASSES {
             let idle = self.idle(class);
-            while let Some(place) = self.list(class).oldest() {
+            while let Some(index) = self.list(class).oldest() {
                 let over = self
-                    .flow(place)
+                    .flow(index)
                     .is_none_or(|flow| self.now.saturating_sub(flow.last_seen) > idle);
                 if left == 0 || !over {
                     break;
                 }
                 left = left.saturating_sub(1);
-                self.end(place);
+                self.end(index);
             }
         }
     }
@@ -309,20 +309,20 @@ impl<T: Default> FlowTable<T> {
         let oldest = rest
             .into_iter()
             .flatten()
-            .min_by_key(|&place| self.flow(place).map(|flow| flow.last_seen));
-        if let Some(place) = embryonic.or(oldest) {
+            .min_by_key(|&index| self.flow(index).map(|flow| flow.last_seen));
+        if let Some(index) = embryonic.or(oldest) {
             self.evicted = self.evicted.saturating_add(1);
-            self.end(place);
+            self.end(index);
         }
     }
 
-    fn end(&mut self, place: usize) {
-        let Some(slot) = self.slots.get_mut(place).and_then(Option::take) else {
+    fn end(&mut self, index: usize) {
+        let Some(slot) = self.slots.get_mut(index).and_then(Option::take) else {
             return;
         };
-        self.list(slot.class).remove(place);
+        self.list(slot.class).remove(index);
         self.index.remove(&slot.key);
-        self.free.push(place);
+        self.free.push(index);
         self.finished.push_back(slot.flow);
     }
 

@@ -73,15 +73,13 @@ pub fn confine(writable: &[PathBuf]) -> io::Result<Confined> {
 fn confine_to(writable: &[PathBuf]) -> io::Result<bool> {
     // The newest of its versions that this knows; an older kernel does what it can of it.
     let abi = ABI::V5;
-    let places = ALWAYS.iter().map(Path::new);
-    let places = places.chain(writable.iter().map(PathBuf::as_path));
+    let paths = ALWAYS.iter().map(Path::new);
+    let paths = paths.chain(writable.iter().map(PathBuf::as_path));
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_write(abi))
         .and_then(Ruleset::create)
-        .and_then(|ruleset| {
-            ruleset.add_rules(path_beneath_rules(places, AccessFs::from_write(abi)))
-        })
+        .and_then(|ruleset| ruleset.add_rules(path_beneath_rules(paths, AccessFs::from_write(abi))))
         .and_then(landlock::RulesetCreated::restrict_self)
         .map_err(io::Error::other)?;
     Ok(status.ruleset != RulesetStatus::NotEnforced)

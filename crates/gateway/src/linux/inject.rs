@@ -197,11 +197,11 @@ impl Frames {
     fn send(&mut self, packet: &[u8], source: IpAddr, destination: IpAddr) -> io::Result<()> {
         let unreachable = || io::Error::from(io::ErrorKind::HostUnreachable);
         let to = *self.heard.get(&destination).ok_or_else(unreachable)?;
-        let place = |bridge: &Bridge| bridge.index == to.through;
+        let goes = |bridge: &Bridge| bridge.index == to.through;
         // Who was heard through none of them, as the kernel did not say, is looked for at the
         // first.
-        let place = self.bridges.iter().position(place).unwrap_or_default();
-        let bridge = self.bridges.get_mut(place).ok_or_else(unreachable)?;
+        let index = self.bridges.iter().position(goes).unwrap_or_default();
+        let bridge = self.bridges.get_mut(index).ok_or_else(unreachable)?;
         let from = self.heard.get(&source).map_or(bridge.own, |from| from.at);
         let to = to.at;
         if to == from {

@@ -93,16 +93,18 @@ mod tests {
     )]
     fn matches(program: Program, packet: &[u8]) -> bool {
         let (mut a, mut x, mut at) = (0_u32, 0_u32, 0_usize);
-        let byte = |place: usize| packet.get(place).map(|&byte| u32::from(byte));
+        let byte = |offset: usize| packet.get(offset).map(|&byte| u32::from(byte));
         loop {
             let (code, yes, no, operand) = program.0[at];
-            let place = operand as usize;
+            let offset = operand as usize;
             at += 1;
             let loaded = match code {
-                super::LOAD_BYTE => byte(place),
-                super::LOAD_HALF => byte(place).and_then(|high| Some(high << 8 | byte(place + 1)?)),
-                super::LOAD_BYTE_BEHIND_X => byte(x as usize + place),
-                super::X_IS_HEADER_LENGTH => byte(place).map(|first| {
+                super::LOAD_BYTE => byte(offset),
+                super::LOAD_HALF => {
+                    byte(offset).and_then(|high| Some(high << 8 | byte(offset + 1)?))
+                }
+                super::LOAD_BYTE_BEHIND_X => byte(x as usize + offset),
+                super::X_IS_HEADER_LENGTH => byte(offset).map(|first| {
                     x = (first & 0xf) * 4;
                     a
                 }),
@@ -184,9 +186,9 @@ mod tests {
         // The payload becomes an option of IP, as far as the header's length says.
         options[0] = 0x46;
         assert!(!matches(IPV4, &options));
-        for place in [6, 7] {
+        for offset in [6, 7] {
             let mut fragment = segment(false, "", &[], b"");
-            fragment[place] |= 0x20;
+            fragment[offset] |= 0x20;
             assert!(!matches(IPV4, &fragment));
         }
         let mut datagram = segment(false, "", &[], b"");

@@ -478,43 +478,42 @@ mod tests {
             ..rules()
         }
         .text(&[], None);
-        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
-        let drop = place("-A RINGWAY-ASK -j DROP\n");
-        assert!(place("-A RINGWAY-ASK -p udp -j NFQUEUE") < drop);
-        assert!(place("-A RINGWAY-ASK -m conntrack --ctstate RELATED -j RETURN\n") < drop);
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        let drop = at("-A RINGWAY-ASK -j DROP\n");
+        assert!(at("-A RINGWAY-ASK -p udp -j NFQUEUE") < drop);
+        assert!(at("-A RINGWAY-ASK -m conntrack --ctstate RELATED -j RETURN\n") < drop);
         assert!(!rules().text(&[], None).contains("-A RINGWAY-ASK -j DROP"));
     }
 
     #[test]
     fn decided_connections_never_reach_the_queue() {
         let text = rules().text(&[], Some(super::pure_acks::IPV4));
-        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
-        let queue = place(
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        let queue = at(
             "-p tcp -m connmark ! --mark 0x0/0x7f000000 -j NFQUEUE --queue-num 8 --queue-bypass",
         );
-        assert!(place("-p tcp -j NFQUEUE --queue-num 7 --queue-bypass") > queue);
-        assert!(place("0x2000000/0x3000000 -j DROP") < queue);
-        assert!(place("--mark 0x4000000/0x7f000000 -m bpf --bytecode \"17,") < queue);
+        assert!(at("-p tcp -j NFQUEUE --queue-num 7 --queue-bypass") > queue);
+        assert!(at("0x2000000/0x3000000 -j DROP") < queue);
+        assert!(at("--mark 0x4000000/0x7f000000 -m bpf --bytecode \"17,") < queue);
         // What only acknowledges is asked about with new flows' packets.
-        let bare = place("-p tcp -m connmark ! --mark 0x0/0x7f000000 -m bpf --bytecode \"17,");
+        let bare = at("-p tcp -m connmark ! --mark 0x0/0x7f000000 -m bpf --bytecode \"17,");
         let rest = text.get(bare..).unwrap_or_default();
         assert!(bare < queue && rest.contains("\" -j NFQUEUE --queue-num 7 --queue-bypass\n"));
-        assert!(place("--mark 0x4000000/0x7f000000 -m conntrack --ctdir REPLY -j RETURN") < queue);
+        assert!(at("--mark 0x4000000/0x7f000000 -m conntrack --ctdir REPLY -j RETURN") < queue);
         // What comes back is seen before anything could ask about it again.
-        let saved = place(
-            "-A RINGWAY-MARK -j CONNMARK --save-mark --nfmask 0x7f000000 --ctmask 0x7f000000",
-        );
-        let dropped = place("-A RINGWAY-MARK -m mark --mark 0x2000000/0x3000000 -j DROP");
-        let cleared = place("-A RINGWAY-MARK -j MARK --set-xmark 0x0/0x7f800000");
+        let saved =
+            at("-A RINGWAY-MARK -j CONNMARK --save-mark --nfmask 0x7f000000 --ctmask 0x7f000000");
+        let dropped = at("-A RINGWAY-MARK -m mark --mark 0x2000000/0x3000000 -j DROP");
+        let cleared = at("-A RINGWAY-MARK -j MARK --set-xmark 0x0/0x7f800000");
         assert!(
             saved < dropped
                 && dropped < cleared
-                && cleared < place("-A RINGWAY-MARK -j RINGWAY-CLASS")
+                && cleared < at("-A RINGWAY-MARK -j RINGWAY-CLASS")
         );
         // Who is watched in a class is put into it before it is asked about, and who is in one for
         // good is not asked about.
-        let watched = place("-A RINGWAY -m connmark ! --mark 0x0/0x7f000000 -j RINGWAY-CLASS");
-        let shaped = place("-A RINGWAY -m connmark --mark 0x1000000/0x1000000 -g RINGWAY-CLASS");
+        let watched = at("-A RINGWAY -m connmark ! --mark 0x0/0x7f000000 -j RINGWAY-CLASS");
+        let shaped = at("-A RINGWAY -m connmark --mark 0x1000000/0x1000000 -g RINGWAY-CLASS");
         assert!(shaped < watched && watched < queue);
         for mark in ["0x3000000", "0xc000000"] {
             let classified = format!("--mark {mark}/0x7f000000 -j CLASSIFY --set-class 7a11:10");
@@ -537,20 +536,20 @@ mod tests {
             rules.text(&[], None)
         };
         let text = with(true, true);
-        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
-        let triage = place(
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        let triage = at(
             "-A RINGWAY-CROSSING -m connmark --mark 0x0/0x7f000000 -m bpf --object-pinned /sys/fs/bpf/ringway-7/triage -j RETURN\n",
         );
-        let refuse = place(
+        let refuse = at(
             "-A RINGWAY-ASK -m conntrack --ctstate NEW -m bpf --object-pinned /sys/fs/bpf/ringway-7/refuse_new -j DROP\n",
         );
         // What passes unasked meets no rule that compares interfaces' names.
-        assert!(triage < place("-A RINGWAY-CROSSING -i lan0 -o wan0 -g RINGWAY\n"));
-        assert!(refuse < place("-A RINGWAY-ASK -p tcp -j NFQUEUE"));
-        assert!(refuse < place("-A RINGWAY-ASK -p udp -j NFQUEUE"));
-        let asked = place("-A RINGWAY -m connmark --mark 0x0/0x7f000000 -g RINGWAY-ASK\n");
-        assert!(asked < place("0x2000000/0x3000000 -j DROP"));
-        let finished = place(
+        assert!(triage < at("-A RINGWAY-CROSSING -i lan0 -o wan0 -g RINGWAY\n"));
+        assert!(refuse < at("-A RINGWAY-ASK -p tcp -j NFQUEUE"));
+        assert!(refuse < at("-A RINGWAY-ASK -p udp -j NFQUEUE"));
+        let asked = at("-A RINGWAY -m connmark --mark 0x0/0x7f000000 -g RINGWAY-ASK\n");
+        assert!(asked < at("0x2000000/0x3000000 -j DROP"));
+        let finished = at(
             "-A RINGWAY-CROSSING -m connmark --mark 0x0/0x7f000000 -m bpf --object-pinned /sys/fs/bpf/ringway-7/finished -g RINGWAY-FREE\n",
         );
         assert!(triage < finished);

@@ -112,8 +112,8 @@ fn tree(interface: &str, classes: &[Class]) -> String {
             rate(most)
         ),
     ];
-    for (place, class) in classes.iter().enumerate() {
-        let id = class_id(place);
+    for (index, class) in classes.iter().enumerate() {
+        let id = class_id(index);
         lines.push(format!(
             "class add dev {interface} parent {HANDLE}:1 classid {id} htb rate {} ceil {}",
             rate(class.rate),

@@ -84,7 +84,7 @@ pub struct Datagram {
     pub bytes: Vec<u8>,
     /// All fragments came.
     pub complete: bool,
-    /// Some fragments had other bytes at the same place than earlier ones.
+    /// Some fragments had other bytes at the same position than earlier ones.
     pub overlapped: bool,
     /// Fragments that it was made of; repetitions do not count.
     pub fragments: u16,
@@ -132,7 +132,7 @@ struct Partial {
     fragments: u16,
     overlapped: bool,
     refused: bool,
-    /// Its place in the order of time-outs.
+    /// Its position in the order of time-outs.
     due: (Duration, u64),
 }
 
@@ -168,9 +168,9 @@ impl Partial {
         if !agrees {
             return self.refuse(FragmentFault::OtherEnd);
         }
-        let place = after(0, at);
-        let differs = self.ranges.differs(place, payload);
-        let Some(new) = self.ranges.insert(place, payload, room, most.into()) else {
+        let begin = after(0, at);
+        let differs = self.ranges.differs(begin, payload);
+        let Some(new) = self.ranges.insert(begin, payload, room, most.into()) else {
             return self.refuse(FragmentFault::TooMany);
         };
         let repeated = new == 0 && !differs;

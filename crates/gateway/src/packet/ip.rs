@@ -22,13 +22,13 @@ pub struct Fragment<'a> {
     /// IPv4's protocol, by which datagrams differ too; for IPv6 the header that follows the
     /// fragment header.
     pub protocol: u8,
-    /// Place of the payload in the datagram, in bytes; a multiple of 8.
+    /// Position of the payload in the datagram, in bytes; a multiple of 8.
     pub offset: u16,
     /// Further fragments follow.
     pub more: bool,
     /// The headers before: IPv4's with options, or IPv6's up to the fragment header.
     pub head: &'a [u8],
-    /// IPv6: place in `head` of the number that announces the fragment header.
+    /// IPv6: position in `head` of the number that announces the fragment header.
     pub announced_at: usize,
     /// This part of the datagram.
     pub payload: &'a [u8],
@@ -135,9 +135,9 @@ fn within(bytes: &[u8], from: usize, end: usize) -> (&[u8], bool) {
 pub(super) struct Extension<'a> {
     /// Its number.
     pub(super) kind: u8,
-    /// Its place in the packet.
+    /// Its position in the packet.
     pub(super) at: usize,
-    /// Place of the number that announces it.
+    /// Position of the number that announces it.
     pub(super) announced_at: usize,
     /// From its beginning to the end of the packet.
     pub(super) bytes: &'a [u8],

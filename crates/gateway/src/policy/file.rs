@@ -256,7 +256,7 @@ impl Reading<'_> {
             .collect()
     }
 
-    /// In the order of the file: one that is added at its end leaves the others at their places.
+    /// In the order of the file: one that is added at its end leaves the others at their positions.
     fn classes(&mut self, entries: &BTreeMap<String, Spanned<ClassEntry>>) -> Vec<Class> {
         let mut entries: Vec<_> = entries.iter().collect();
         entries.sort_by_key(|(_, entry)| entry.span().start);

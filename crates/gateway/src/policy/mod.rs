@@ -68,7 +68,7 @@ pub enum Decision {
 pub struct Plan {
     /// What happens to the flow, and to each file and message that no rule on content takes.
     pub ruling: Ruling,
-    /// Places of the rules on content that come before the one that decided; each file and message
+    /// Indices of the rules on content that come before the one that decided; each file and message
     /// is put to them.
     pub content: Vec<usize>,
 }
@@ -88,9 +88,9 @@ impl Plan {
 pub struct Ruling {
     /// What happens.
     pub action: Action,
-    /// Place of the rule in [`Policy::rules`]; `None` is the default.
+    /// Index of the rule in [`Policy::rules`]; `None` is the default.
     pub rule: Option<usize>,
-    /// Place of the class in [`Policy::classes`].
+    /// Index of the class in [`Policy::classes`].
     pub class: Option<usize>,
     /// It is written down.
     pub audit: bool,
@@ -122,32 +122,32 @@ impl Policy {
         &self.classes
     }
 
-    /// The policy that comes after another one, whose flows go on: they are marked with the places
+    /// The policy that comes after another one, whose flows go on: they are marked with the slots
     /// of its classes. A class of the same name takes its place, and one that this policy has
     /// no more stays for the flows in it. Where that makes more than [`MAX_CLASSES`], new
     /// classes take the places of such.
     #[must_use]
     pub fn after(mut self, earlier: &Self) -> Self {
         let mut classes = earlier.classes.clone();
-        let mut places = Vec::new();
+        let mut slots = Vec::new();
         for class in &self.classes {
-            places.push(classes.iter().position(|other| other.name == class.name));
+            slots.push(classes.iter().position(|other| other.name == class.name));
         }
         let named: BTreeSet<&str> = self.classes.iter().map(|class| &*class.name).collect();
-        let mut left = (0..classes.len()).filter(|&place| {
-            let class = earlier.classes.get(place);
+        let mut left = (0..classes.len()).filter(|&index| {
+            let class = earlier.classes.get(index);
             class.is_some_and(|class| !named.contains(&*class.name))
         });
-        for (class, place) in self.classes.iter().zip(&mut places) {
+        for (class, slot) in self.classes.iter().zip(&mut slots) {
             let free = || match classes.len() {
                 count if count < MAX_CLASSES => Some(count),
                 _ => left.next(),
             };
-            let Some(seat) = place.or_else(free) else {
+            let Some(index) = slot.or_else(free) else {
                 continue;
             };
-            *place = Some(seat);
-            match classes.get_mut(seat) {
+            *slot = Some(index);
+            match classes.get_mut(index) {
                 Some(other) => *other = class.clone(),
                 None => classes.push(class.clone()),
             }
@@ -155,7 +155,7 @@ impl Policy {
         for rule in &mut self.rules {
             rule.class = rule
                 .class
-                .and_then(|class| places.get(class).copied().flatten());
+                .and_then(|class| slots.get(class).copied().flatten());
         }
         self.classes = classes;
         self
@@ -224,7 +224,7 @@ impl Policy {
             asks_for_content(rule) && rule.matcher.matches(flow, way) != Match::No
         });
         asking
-            .map(|(place, rule)| ruling(place, rule))
+            .map(|(index, rule)| ruling(index, rule))
             .chain((self.default == Action::Audit).then(|| self.default_ruling()))
             .find(|ruling| self.failure_of(ruling) == Failure::Closed)
     }
@@ -244,9 +244,9 @@ impl Policy {
     /// first that may have asked and fails closed, or else the one that decided.
     #[must_use]
     pub fn failure_of_plan(&self, plan: &Plan) -> (Ruling, Failure) {
-        let asking = plan.content.iter().filter_map(|&place| {
-            let rule = self.rules.get(place)?;
-            Some(ruling(place, rule))
+        let asking = plan.content.iter().filter_map(|&index| {
+            let rule = self.rules.get(index)?;
+            Some(ruling(index, rule))
         });
         asking
             .chain([plan.ruling])
@@ -261,7 +261,7 @@ impl Policy {
         let rules = plan
             .content
             .iter()
-            .filter_map(|&place| self.rules.get(place));
+            .filter_map(|&index| self.rules.get(index));
         rules
             .map(|rule| rule.action)
             .chain([plan.ruling.action])
@@ -311,12 +311,12 @@ impl Policy {
     pub fn decide(&self, flow: &FlowFacts<'_>) -> Decision {
         let way = self.way(flow.client.ip(), flow.server.ip());
         let mut content = Vec::new();
-        for (place, rule) in self.rules.iter().enumerate() {
+        for (index, rule) in self.rules.iter().enumerate() {
             match rule.matcher.matches(flow, way) {
                 Match::No => {}
                 Match::NotYet => return Decision::NotYet,
-                Match::Content => content.push(place),
-                Match::Yes => return settled(flow, ruling(place, rule), content),
+                Match::Content => content.push(index),
+                Match::Yes => return settled(flow, ruling(index, rule), content),
             }
         }
         settled(flow, self.default_ruling(), content)
@@ -327,9 +327,9 @@ impl Policy {
     pub fn judge(&self, plan: &Plan, flow: &FlowFacts<'_>, item: &Item<'_>) -> Ruling {
         plan.content
             .iter()
-            .filter_map(|&place| Some((place, self.rules.get(place)?)))
+            .filter_map(|&index| Some((index, self.rules.get(index)?)))
             .find(|(_, rule)| rule.matcher.takes(flow, item))
-            .map_or(plan.ruling, |(place, rule)| ruling(place, rule))
+            .map_or(plan.ruling, |(index, rule)| ruling(index, rule))
     }
 }
 
@@ -337,10 +337,10 @@ fn asks_for_content(rule: &Rule) -> bool {
     rule.is_about_content() || rule.action == Action::Scan || rule.audit
 }
 
-fn ruling(place: usize, rule: &Rule) -> Ruling {
+fn ruling(index: usize, rule: &Rule) -> Ruling {
     Ruling {
         action: rule.action,
-        rule: Some(place),
+        rule: Some(index),
         class: rule.class,
         audit: rule.audit || rule.action == Action::Audit,
         keep: rule.files,

@@ -8,8 +8,8 @@ pub(super) fn unreachable(rules: &[Rule]) -> Vec<PolicyError> {
     rules
         .iter()
         .enumerate()
-        .filter_map(|(place, rule)| {
-            let earlier = rules.get(..place).unwrap_or_default();
+        .filter_map(|(index, rule)| {
+            let earlier = rules.get(..index).unwrap_or_default();
             let cover = earlier
                 .iter()
                 .find(|earlier| earlier.matcher.covers(&rule.matcher))?;

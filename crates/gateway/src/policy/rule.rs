@@ -63,7 +63,7 @@ pub struct Rule {
     pub line: usize,
     /// What it decides.
     pub action: Action,
-    /// Place of the class in [`Policy::classes`](super::Policy::classes).
+    /// Index of the class in [`Policy::classes`](super::Policy::classes).
     pub class: Option<usize>,
     /// What it decides is written down.
     pub audit: bool,

@@ -146,8 +146,8 @@ fn days(text: &str) -> Option<[bool; 7]> {
 }
 
 fn day_of(text: &str) -> Option<u8> {
-    let place = DAYS.iter().position(|day| day.eq_ignore_ascii_case(text))?;
-    u8::try_from(place).ok()
+    let index = DAYS.iter().position(|day| day.eq_ignore_ascii_case(text))?;
+    u8::try_from(index).ok()
 }
 
 /// Minutes since midnight; 24:00 is the end of the day.

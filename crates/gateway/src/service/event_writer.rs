@@ -128,7 +128,7 @@ impl Recorder {
 }
 
 impl EventWriter {
-    /// Opens the places and starts to write.
+    /// Opens the files and starts to write.
     pub(super) fn start(state: &StateConfig) -> Result<EventWriter, ServiceError> {
         let audit =
             AuditStore::open(&state.folder.join(AUDIT_FILE)).map_err(ServiceError::failed)?;

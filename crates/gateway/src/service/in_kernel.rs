@@ -44,11 +44,11 @@ pub(super) fn attach(
     kernel: Option<&mut Kernel>,
     border: &Border,
     bpffs: &Path,
-    place: AttachPoint,
+    point: AttachPoint,
 ) -> Result<Vec<AttachedAt>, ServiceError> {
     match kernel {
         Some(kernel) => {
-            let attached = kernel.attach(border, bpffs, place);
+            let attached = kernel.attach(border, bpffs, point);
             for MissingPart { part, why } in kernel.without() {
                 tracing::warn!(%part, %why, "user space does without this part of the in-kernel path");
             }

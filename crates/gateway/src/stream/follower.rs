@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::held::Held;
 use super::window::{Repeated, Window};
-use super::{Decision, Loss, Output, Place, Refusal, Segment, StreamBounds};
+use super::{Decision, Loss, Output, Position, Refusal, Segment, StreamBounds};
 use crate::limits::{MAX_AMBIGUOUS, PART_OVERHEAD};
 use crate::ranges::{Ranges, after};
 use crate::reader::length32;
@@ -26,12 +26,12 @@ pub struct Stream<T> {
     bounds: StreamBounds,
     /// Sequence number of the byte at `delivered`; `None` before the first segment.
     next: Option<u32>,
-    /// Bytes delivered: the place of the next byte.
+    /// Bytes delivered: the position of the next byte.
     delivered: u64,
     window: Window,
     kept: Ranges,
     held: Held<T>,
-    /// The place behind the last byte, when a FIN has told it.
+    /// The position behind the last byte, when a FIN has told it.
     end: Option<u64>,
     waiting_since: Option<Duration>,
     midway: bool,
@@ -101,11 +101,11 @@ impl<T: Copy> Stream<T> {
         let next = *self.next.get_or_insert(sequence);
         let limit = self.held().saturating_add(room);
         let distance = sequence.wrapping_sub(next).cast_signed();
-        let place = usize::try_from(distance.unsigned_abs()).unwrap_or(usize::MAX);
+        let apart = usize::try_from(distance.unsigned_abs()).unwrap_or(usize::MAX);
         if distance > 0 {
-            self.handle_ahead(now, segment, place, limit, output)
+            self.handle_ahead(now, segment, apart, limit, output)
         } else {
-            self.handle_due(now, segment, place, limit, output)
+            self.handle_due(now, segment, apart, limit, output)
         }
     }
 
@@ -309,12 +309,12 @@ impl<T: Copy> Stream<T> {
         if !self.bounds.fast_pass {
             self.held.push(end, segment.token);
         } else if new == 0 && !ends {
-            return Place::Old.decision(conflict);
+            return Position::Old.decision(conflict);
         }
-        Place::Ahead.decision(conflict)
+        Position::Ahead.decision(conflict)
     }
 
-    /// Keeps a copy of what is new behind a gap, and place for the packet's token where packets are
+    /// Keeps a copy of what is new behind a gap, and a slot for the packet's token where packets are
     /// held.
     fn keep(&mut self, at: u64, payload: &[u8], limit: usize) -> Option<usize> {
         let mut room = limit.saturating_sub(self.held());
@@ -366,7 +366,7 @@ impl<T: Copy> Stream<T> {
             self.end = end;
         }
         if new.is_empty() && !ends {
-            return Place::Old.decision(conflict);
+            return Position::Old.decision(conflict);
         }
         let new = if conflict {
             output.rewritten.get(old.len()..).unwrap_or_default()
@@ -375,7 +375,7 @@ impl<T: Copy> Stream<T> {
         };
         self.append(new, limit, &mut output.bytes);
         self.join(now, limit, output);
-        Place::Next.decision(conflict)
+        Position::Next.decision(conflict)
     }
 
     /// A payload with first copies in place of what differs. `old` of its bytes begin `behind` the
@@ -428,7 +428,7 @@ impl<T: Copy> Stream<T> {
         self.waiting_since = waits.then_some(now);
     }
 
-    /// Data may not go on behind the end, and all FINs must stand at one place, behind all data.
+    /// Data may not go on behind the end, and all FINs must stand at one position, behind all data.
     fn agrees_with_end(&self, end: u64, segment: &Segment<'_, T>) -> bool {
         match self.end {
             Some(known) if segment.fin => end == known,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::limits::PART_OVERHEAD;
 
-/// Tokens of packets that wait for a gap to be filled, by the place behind their last byte.
+/// Tokens of packets that wait for a gap to be filled, by the position behind their last byte.
 #[derive(Debug)]
 pub(super) struct Held<T> {
     tokens: BTreeMap<(u64, u64), T>,

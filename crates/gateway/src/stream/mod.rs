@@ -5,7 +5,7 @@
 //! receiver will read them.
 //!
 //! # What holds
-//! **All packets that are passed on carry the same byte at the same place.** The first copy of a
+//! **All packets that are passed on carry the same byte at the same position.** The first copy of a
 //! byte wins: it is what inspection sees, and a later packet with another byte there is rewritten
 //! before it goes on. So the receiver gets what was inspected, whichever of the copies reaches it,
 //! whatever its own rule for overlaps is, and also when the first copy was made to die on the way
@@ -150,7 +150,7 @@ pub enum Decision {
     Ahead,
     /// It has other bytes than a copy seen before. Put [`Output::rewritten`], of the same length,
     /// in place of its payload and do as for the place named.
-    Conflict(Place),
+    Conflict(Position),
     /// It must not reach the receiver. The stream goes on, and an honest sender repeats what was
     /// not superfluous.
     Drop(Refusal),
@@ -161,7 +161,7 @@ pub enum Decision {
 
 /// Where a segment lies in its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Position {
     /// Nothing of it is new: as [`Decision::Pass`].
     Old,
     /// Next in order: as [`Decision::Deliver`].
@@ -170,8 +170,8 @@ pub enum Place {
     Ahead,
 }
 
-impl Place {
-    /// The decision about a packet at this place.
+impl Position {
+    /// The decision about a packet at this position.
     fn decision(self, conflict: bool) -> Decision {
         match self {
             _ if conflict => Decision::Conflict(self),
@@ -190,7 +190,7 @@ pub enum Refusal {
     TooFarAhead,
     /// No copy can be kept: the stream's bound or the room of all streams is used up.
     NoRoom,
-    /// Data behind the end that a FIN set, or a FIN at another place than data or an earlier FIN
+    /// Data behind the end that a FIN set, or a FIN at another position than data or an earlier FIN
     /// allow.
     BehindEnd,
     /// A second SYN with another number, or data before the first byte, while no acknowledgement

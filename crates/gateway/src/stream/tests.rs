@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Decision, Loss, Output, Place, Refusal, Segment, Stream, StreamBounds};
+use super::{Decision, Loss, Output, Position, Refusal, Segment, Stream, StreamBounds};
 use crate::limits::{MAX_AHEAD, PART_OVERHEAD};
 
 const ROOM: usize = 1 << 20;
@@ -122,12 +122,12 @@ fn other_bytes_than_the_delivered_ones_are_rewritten_until_acknowledged() {
     assert_eq!(case.push(data(1_000, b"abcd")), Decision::Deliver);
     assert_eq!(
         case.push(data(1_000, b"aXXd")),
-        Decision::Conflict(Place::Old)
+        Decision::Conflict(Position::Old)
     );
     assert_eq!(case.output.rewritten, b"abcd");
     assert_eq!(
         case.push(data(1_002, b"XXef")),
-        Decision::Conflict(Place::Next)
+        Decision::Conflict(Position::Next)
     );
     assert_eq!(
         (&*case.output.rewritten, &*case.output.bytes),
@@ -141,7 +141,7 @@ fn other_bytes_than_the_delivered_ones_are_rewritten_until_acknowledged() {
     );
     assert_eq!(
         case.push(data(1_000, b"XXXX")),
-        Decision::Conflict(Place::Old)
+        Decision::Conflict(Position::Old)
     );
     assert_eq!(
         case.output.rewritten, b"XXXd",
@@ -158,17 +158,17 @@ fn other_bytes_than_kept_ones_are_rewritten_before_and_when_the_gap_is_filled() 
     assert_eq!(case.push(data(1_004, b"efgh")), Decision::Ahead);
     assert_eq!(
         case.push(data(1_006, b"XXij")),
-        Decision::Conflict(Place::Ahead)
+        Decision::Conflict(Position::Ahead)
     );
     assert_eq!(case.output.rewritten, b"ghij");
     assert_eq!(
         case.push(data(1_005, b"XX")),
-        Decision::Conflict(Place::Old)
+        Decision::Conflict(Position::Old)
     );
     assert_eq!(case.output.rewritten, b"fg");
     assert_eq!(
         case.push(data(1_000, b"abcdXXXXX")),
-        Decision::Conflict(Place::Next)
+        Decision::Conflict(Position::Next)
     );
     assert_eq!(case.output.rewritten, b"abcdefghi");
     assert_eq!(case.output.bytes, b"abcdefghij");
@@ -183,7 +183,7 @@ fn acknowledgements_of_what_was_not_delivered_count_for_nothing() {
     }
     assert_eq!(
         case.push(data(1_000, b"XXXX")),
-        Decision::Conflict(Place::Old)
+        Decision::Conflict(Position::Old)
     );
 }
 
@@ -312,7 +312,7 @@ fn midway_the_first_data_begin_the_stream() {
     assert_eq!(case.push(data(4_998, b"abcd")), Decision::Pass);
     assert_eq!(
         case.push(data(4_998, b"abXd")),
-        Decision::Conflict(Place::Old)
+        Decision::Conflict(Position::Old)
     );
     assert_eq!(case.output.rewritten, b"abcd");
     assert_eq!(case.push(data(4_998, b"abcdef")), Decision::Deliver);
@@ -395,7 +395,10 @@ fn a_repetition_of_forgotten_bytes_gives_the_stream_up() {
             assert_eq!(decision, Decision::Deliver);
             assert!(case.stream.held() <= two_chunks, "{}", case.stream.held());
         }
-        assert_eq!(case.push(data(2, b"cdXX")), Decision::Conflict(Place::Old));
+        assert_eq!(
+            case.push(data(2, b"cdXX")),
+            Decision::Conflict(Position::Old)
+        );
         case.stream.handle_acknowledgement(1);
         assert_eq!(case.push(data(0, b"a")), Decision::Pass, "acknowledged");
         assert_eq!(case.push(data(0, b"ab")), Decision::Lost(Loss::Forgotten));
@@ -507,7 +510,7 @@ fn a_cut_packet_with_new_bytes_gives_the_stream_up() {
 /// One step of a made conversation.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A segment at this place; its bytes are the true ones or others.
+    /// A segment at this position; its bytes are the true ones or others.
     Send { at: usize, length: usize, lie: u8 },
     /// The receiver acknowledges this share (of 255) of what is contiguous.
     Acknowledge(u8),
@@ -524,7 +527,7 @@ fn step(size: usize) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The receiver's view: of every place all bytes that any passed packet brought there.
+/// The receiver's view: of every position all bytes that any passed packet brought there.
 struct Model {
     first: Vec<Option<u8>>,
     acknowledged: usize,
@@ -586,7 +589,7 @@ impl Run {
         };
         assert_eq!(sent.len(), segment.payload.len());
         match decision {
-            Decision::Ahead | Decision::Conflict(Place::Ahead)
+            Decision::Ahead | Decision::Conflict(Position::Ahead)
                 if !self.case.stream.bounds().fast_pass =>
             {
                 self.held.push((self.token, at, sent));

@@ -15,13 +15,13 @@ const CHUNK: usize = 4_096;
 pub(super) enum Repeated {
     /// The same bytes, or bytes that the receiver has acknowledged.
     Same,
-    /// Other bytes from this place of the segment to the end of its old part at the latest.
+    /// Other bytes from this position of the segment to the end of its old part at the latest.
     Differs(usize),
     /// Not acknowledged and not remembered.
     Forgotten,
 }
 
-/// The last delivered bytes. All places are counted back from the next byte of the stream.
+/// The last delivered bytes. All positions are counted back from the next byte of the stream.
 ///
 /// They lie in chunks of what came at once: a window that grows copies nothing that it has, and one
 /// that shrinks gives memory back. Each is at least as long as all that was remembered when it was
@@ -57,12 +57,12 @@ impl Window {
         if rest.is_empty() {
             return;
         }
-        while self.place_for(rest.len(), limit) == 0 && !self.chunks.is_empty() {
+        while self.capacity_for(rest.len(), limit) == 0 && !self.chunks.is_empty() {
             self.forget_chunk();
         }
         // What follows must join what is remembered: all of it, or its end and nothing before.
-        let place = self.place_for(rest.len(), limit);
-        let rest = if place == 0 {
+        let room = self.capacity_for(rest.len(), limit);
+        let rest = if room == 0 {
             last(rest, limit.saturating_sub(PART_OVERHEAD))
         } else {
             rest
@@ -70,27 +70,27 @@ impl Window {
         if rest.is_empty() {
             return;
         }
-        let mut chunk = Vec::with_capacity(place.max(rest.len()));
+        let mut chunk = Vec::with_capacity(room.max(rest.len()));
         chunk.extend_from_slice(rest);
         self.cost = self.cost.saturating_add(cost(&chunk));
         self.length = self.length.saturating_add(rest.len());
         self.chunks.push_back(chunk);
     }
 
-    /// Puts bytes where the last chunk has place; answers those for which it has none.
+    /// Puts bytes where the last chunk has room; answers those for which it has none.
     fn fill<'a>(&mut self, new: &'a [u8]) -> &'a [u8] {
         let Some(chunk) = self.chunks.back_mut() else {
             return new;
         };
-        let place = chunk.capacity().saturating_sub(chunk.len());
-        let (now, rest) = new.split_at(place.min(new.len()));
+        let room = chunk.capacity().saturating_sub(chunk.len());
+        let (now, rest) = new.split_at(room.min(new.len()));
         chunk.extend_from_slice(now);
         self.length = self.length.saturating_add(now.len());
         rest
     }
 
-    /// Capacity of a further chunk for so many bytes; 0 if the limit has no place for it.
-    fn place_for(&self, bytes: usize, limit: usize) -> usize {
+    /// Capacity of a further chunk for so many bytes; 0 if the limit has no room for it.
+    fn capacity_for(&self, bytes: usize, limit: usize) -> usize {
         let left = limit
             .saturating_sub(self.cost)
             .saturating_sub(PART_OVERHEAD);

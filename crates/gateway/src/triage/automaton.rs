@@ -1,4 +1,4 @@
-//! From conditions to one table: subset construction over the places in all expressions at once.
+//! From conditions to one table: subset construction over the states in all expressions at once.
 //!
 //! A state stands for a set of [`Item`]s. Expressions that have to lie in a head are looked for
 //! beside the head's opening, and only for as long as both can still come true: [`Item::Head`]
@@ -18,7 +18,7 @@ enum Item {
     /// In an expression that the payload may begin with: its number, and how many elements are
     /// done.
     Opening(usize, usize),
-    /// An expression may begin at any place.
+    /// An expression may begin at any state.
     Anywhere(usize),
     /// In an expression that a head may hold.
     Need(usize, usize),
@@ -73,7 +73,7 @@ struct Rule {
 
 /// What a state stands for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Place {
+struct State {
     items: Vec<Item>,
     known: bool,
     ask: bool,
@@ -156,8 +156,8 @@ impl Automaton {
     pub(super) fn next(&self, state: u16, byte: u8) -> u16 {
         let class = self.classes().get(usize::from(byte)).copied().unwrap_or(0);
         let row = usize::from(state).saturating_mul(self.class_count());
-        let place = row.saturating_add(class.into());
-        self.table().get(place).copied().unwrap_or(u16::MAX)
+        let state = row.saturating_add(class.into());
+        self.table().get(state).copied().unwrap_or(u16::MAX)
     }
 }
 
@@ -169,7 +169,7 @@ struct Group {
     begins: Vec<Begin>,
     openings: Vec<Expression>,
     needs: Vec<Expression>,
-    /// Numbers of the rules for those needs that may lie at any place, by the byte with which they
+    /// Numbers of the rules for those needs that may lie at any state, by the byte with which they
     /// may begin.
     rules: BTreeMap<u8, Vec<usize>>,
 }
@@ -177,7 +177,7 @@ struct Group {
 struct Builder {
     rules: Vec<Rule>,
     groups: Vec<Group>,
-    starts: [Place; 3],
+    starts: [State; 3],
     /// A byte of each class.
     samples: Vec<u8>,
     classes: Box<[u8; 256]>,
@@ -189,7 +189,7 @@ impl Builder {
         let mut builder = Self {
             rules: Vec::new(),
             groups: groups(clauses, precision),
-            starts: [const { Place::new() }; 3],
+            starts: [const { State::new() }; 3],
             samples: Vec::new(),
             classes: Box::new([0; 256]),
             precision,
@@ -200,7 +200,7 @@ impl Builder {
                 Effect::Known => Role::Know,
             };
             if clause.openings.is_empty() {
-                builder.start(&clause.begins, |place| place.ask = true);
+                builder.start(&clause.begins, |state| state.ask = true);
             }
             for opening in &clause.openings {
                 let opening = match clause.effect {
@@ -209,7 +209,7 @@ impl Builder {
                 };
                 // An opening without elements is complete at once.
                 if opening.elements().is_empty() {
-                    builder.start(&clause.begins, |place| place.ask = true);
+                    builder.start(&clause.begins, |state| state.ask = true);
                     continue;
                 }
                 let rule = builder.rule(opening, role, &clause.begins);
@@ -218,14 +218,14 @@ impl Builder {
                 } else {
                     Item::Opening(rule, 0)
                 };
-                builder.start(&clause.begins, |place| place.items.push(item));
+                builder.start(&clause.begins, |state| state.items.push(item));
             }
         }
         for number in 0..builder.groups.len() {
             builder.start_group(number);
         }
-        for place in &mut builder.starts {
-            place.settle();
+        for state in &mut builder.starts {
+            state.settle();
         }
         builder.classify();
         builder
@@ -240,10 +240,10 @@ impl Builder {
         self.rules.len().saturating_sub(1)
     }
 
-    fn start(&mut self, begins: &[Begin], change: impl Fn(&mut Place)) {
-        for (begin, place) in BEGINS.iter().zip(&mut self.starts) {
+    fn start(&mut self, begins: &[Begin], change: impl Fn(&mut State)) {
+        for (begin, state) in BEGINS.iter().zip(&mut self.starts) {
             if begins.contains(begin) {
-                change(place);
+                change(state);
             }
         }
     }
@@ -272,7 +272,7 @@ impl Builder {
                 items.push(Item::Opening(rule, 0));
             }
         }
-        self.start(begins, |place| place.items.extend(&items));
+        self.start(begins, |state| state.items.extend(&items));
         // A step then looks only at those that its byte can begin.
         let mut by_byte: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
         for byte in 0..=255 {
@@ -312,44 +312,44 @@ impl Builder {
                 self.samples.push(byte);
                 new
             });
-            if let Some(place) = self.classes.get_mut(usize::from(byte)) {
-                *place = class;
+            if let Some(state) = self.classes.get_mut(usize::from(byte)) {
+                *state = class;
             }
         }
     }
 
     fn build(self) -> Result<Automaton, TriageError> {
-        let mut numbers: Numbers<Place, u16> = Numbers::default();
-        let mut places: Vec<Place> = Vec::new();
-        let mut number = |place: Place, places: &mut Vec<Place>| -> Result<u16, TriageError> {
-            if let Some(number) = numbers.get(&place) {
+        let mut numbers: Numbers<State, u16> = Numbers::default();
+        let mut states: Vec<State> = Vec::new();
+        let mut number = |state: State, states: &mut Vec<State>| -> Result<u16, TriageError> {
+            if let Some(number) = numbers.get(&state) {
                 return Ok(*number);
             }
-            let new = u16::try_from(places.len()).map_err(|_| TriageError::TooLarge)?;
-            if places.len() >= MAX_TRIAGE_STATES {
+            let new = u16::try_from(states.len()).map_err(|_| TriageError::TooLarge)?;
+            if states.len() >= MAX_TRIAGE_STATES {
                 return Err(TriageError::TooLarge);
             }
-            places.push(place.clone());
-            numbers.insert(place, new);
+            states.push(state.clone());
+            numbers.insert(state, new);
             Ok(new)
         };
         let mut starts = [0; 3];
-        for (start, place) in starts.iter_mut().zip(&self.starts) {
-            *start = number(place.clone(), &mut places)?;
+        for (start, state) in starts.iter_mut().zip(&self.starts) {
+            *start = number(state.clone(), &mut states)?;
         }
         let mut table = Vec::new();
         let mut done = 0;
-        while let Some(place) = places.get(done).cloned() {
+        while let Some(state) = states.get(done).cloned() {
             for &byte in &self.samples {
-                let next = self.step(&place, byte);
-                table.push(number(next, &mut places)?);
+                let next = self.step(&state, byte);
+                table.push(number(next, &mut states)?);
             }
             done = done.saturating_add(1);
         }
         let table = Table {
             next: table,
             width: self.samples.len(),
-            flags: places.iter().map(|place| self.flags(place)).collect(),
+            flags: states.iter().map(|state| self.flags(state)).collect(),
             starts,
             classes: self.classes,
         };
@@ -361,18 +361,18 @@ impl Builder {
         Ok(Automaton(table))
     }
 
-    fn flags(&self, place: &Place) -> u8 {
+    fn flags(&self, state: &State) -> u8 {
         let mut flags = 0;
-        if place.ask {
+        if state.ask {
             return ASK | DEAD;
         }
-        if place.known {
+        if state.known {
             flags |= KNOWN;
         }
-        if place.items.is_empty() {
+        if state.items.is_empty() {
             flags |= DEAD;
         }
-        if place.items.iter().any(|&item| self.is_open(item)) {
+        if state.items.iter().any(|&item| self.is_open(item)) {
             flags |= OPEN;
         }
         flags
@@ -393,17 +393,17 @@ impl Builder {
         }
     }
 
-    fn step(&self, place: &Place, byte: u8) -> Place {
-        let mut next = Place {
-            items: Vec::with_capacity(place.items.len()),
-            known: place.known,
-            ask: place.ask,
+    fn step(&self, state: &State, byte: u8) -> State {
+        let mut next = State {
+            items: Vec::with_capacity(state.items.len()),
+            known: state.known,
+            ask: state.ask,
         };
         // Nothing takes a question back. Without items all such states are one.
-        if place.ask {
+        if state.ask {
             return next;
         }
-        for &item in &place.items {
+        for &item in &state.items {
             match item {
                 Item::Opened(_) | Item::Found(_) => next.items.push(item),
                 Item::Opening(rule, at) | Item::Need(rule, at) => {
@@ -430,7 +430,7 @@ impl Builder {
     }
 
     /// Moves on in an expression by one byte.
-    fn advance(&self, number: usize, at: usize, byte: u8, next: &mut Place) {
+    fn advance(&self, number: usize, at: usize, byte: u8, next: &mut State) {
         let Some(rule) = self.rules.get(number) else {
             return;
         };
@@ -466,14 +466,14 @@ impl Builder {
     }
 
     /// Draws the conclusions from what is complete, and gives up what cannot come true any more.
-    fn conclude(&self, place: &mut Place) {
+    fn conclude(&self, state: &mut State) {
         let has = |items: &[Item], wanted: Item| items.contains(&wanted);
         for number in 0..self.groups.len() {
-            let items = &place.items;
+            let items = &state.items;
             let opened = has(items, Item::Opened(number));
-            let strange = !self.precision.strange_heads && !self.may_be_known(place);
+            let strange = !self.precision.strange_heads && !self.may_be_known(state);
             if opened && (strange || has(items, Item::Found(number))) {
-                place.ask = true;
+                state.ask = true;
                 return;
             }
             let opening = opened
@@ -484,19 +484,19 @@ impl Builder {
                 .iter()
                 .any(|item| matches!(item, Item::Head(group, _) if *group == number));
             if !opening || !inside {
-                place.items.retain(|&item| self.group(item) != Some(number));
+                state.items.retain(|&item| self.group(item) != Some(number));
             }
         }
-        if place.known {
-            place
+        if state.known {
+            state
                 .items
                 .retain(|&item| self.role(item) != Some(Role::Know));
         }
     }
 
-    fn may_be_known(&self, place: &Place) -> bool {
-        let mut items = place.items.iter();
-        place.known || items.any(|&item| self.role(item) == Some(Role::Know))
+    fn may_be_known(&self, state: &State) -> bool {
+        let mut items = state.items.iter();
+        state.known || items.any(|&item| self.role(item) == Some(Role::Know))
     }
 
     fn role(&self, item: Item) -> Option<Role> {
@@ -519,7 +519,7 @@ impl Builder {
     }
 }
 
-impl Place {
+impl State {
     const fn new() -> Self {
         Self {
             items: Vec::new(),

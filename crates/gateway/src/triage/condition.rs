@@ -23,7 +23,7 @@ pub(super) struct Clause {
     pub(super) begins: Vec<Begin>,
     /// One of these is what it begins with; none: it may begin with anything.
     pub(super) openings: Vec<Expression>,
-    /// They may stand at any other place too.
+    /// They may stand at any other position too.
     pub(super) anywhere: bool,
     /// And one of these lies before the first empty line; none: that is all.
     pub(super) needs: Vec<Expression>,
@@ -148,7 +148,7 @@ pub(super) fn naming(by_name: &Signature, told: &Signature) -> Option<Clause> {
     }
 }
 
-/// The patterns as openings: one of them, or all at their places.
+/// The patterns as openings: one of them, or all at their positions.
 fn patterns(signature: &Signature) -> Vec<Expression> {
     let anywhere = signature.anchor == Anchor::Anywhere;
     let single = signature.patterns.iter().map(|pattern| {
@@ -158,7 +158,7 @@ fn patterns(signature: &Signature) -> Vec<Expression> {
         bytes.collect::<Vec<Bytes>>()
     });
     let mut openings: Vec<Vec<Bytes>> = single.collect();
-    // Anywhere they would all have to lie at one place: one of them is enough to ask.
+    // Anywhere they would all have to lie at one position: one of them is enough to ask.
     if signature.all && anywhere {
         openings.sort_by_key(Vec::len);
         openings.drain(..openings.len().saturating_sub(1));

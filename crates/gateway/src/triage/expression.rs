@@ -92,7 +92,7 @@ impl Expression {
         }
     }
 
-    /// An expression of bytes at fixed places, as in `opening`.
+    /// An expression of bytes at fixed positions, as in `opening`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut parser = Parser {
             rest: text,
@@ -154,10 +154,10 @@ impl Expression {
     pub(crate) fn decided(&self, most: usize) -> Self {
         let mut telling = 0_usize;
         let mut kept = 0_usize;
-        for (place, element) in self.elements.iter().enumerate() {
+        for (index, element) in self.elements.iter().enumerate() {
             if element.bytes != Bytes::ALL && !element.many && telling < most {
                 telling = telling.saturating_add(1);
-                kept = place.saturating_add(1);
+                kept = index.saturating_add(1);
             }
         }
         Self {

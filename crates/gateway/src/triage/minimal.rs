@@ -47,14 +47,14 @@ impl Table {
     fn joined(self, kinds: &[u16]) -> Self {
         let rows = || self.next.chunks(self.width.max(1));
         let mut first: Vec<(usize, u8)> = Vec::new();
-        for (place, (&kind, &flags)) in kinds.iter().zip(&self.flags).enumerate() {
+        for (index, (&kind, &flags)) in kinds.iter().zip(&self.flags).enumerate() {
             if usize::from(kind) == first.len() {
-                first.push((place, flags));
+                first.push((index, flags));
             }
         }
         let kept: Vec<Vec<u16>> = first
             .iter()
-            .filter_map(|&(place, _)| rows().nth(place))
+            .filter_map(|&(index, _)| rows().nth(index))
             .map(|row| row.iter().map(|&next| kind_of(kinds, next)).collect())
             .collect();
         let column = |at: usize| {

@@ -284,7 +284,7 @@ impl ConnectionCache {
         }
     }
 
-    /// Drops the oldest entry, unless it was renewed: then it takes its new place.
+    /// Drops the oldest entry, unless it was renewed: then it takes its new position.
     fn forget_oldest(&mut self) {
         let Some((noted, key)) = self.order.pop_front() else {
             return;
@@ -519,7 +519,7 @@ mod tests {
         let kept = [over_udp, other_port, tcp(7)];
         let forgiven = [tcp(1), tcp(255), by_v6];
         for blocked in kept.iter().chain(&forgiven) {
-            // What is no announced one stays blocked at the same place.
+            // What is no announced one stays blocked at the same position.
             let announced = blocked.client != tcp(7).client;
             cache.block(blocked, s(60), announced.then_some(0));
         }

@@ -92,8 +92,8 @@ impl Announced {
         Some(expected.clone())
     }
 
-    /// Forgets the oldest announcement, unless the same place was announced again since: then it
-    /// takes its new place.
+    /// Forgets the oldest announcement, unless the same endpoint was announced again since: then it
+    /// takes its new position.
     fn forget_oldest(&mut self) {
         let Some((noted, server)) = self.order.pop_front() else {
             return;
@@ -140,13 +140,13 @@ mod tests {
     #[test]
     fn announcements_are_numbered_for_longer_than_they_count() {
         let announced = Announcements::default();
-        let place = |ip| expected(5_000, ip);
-        assert_eq!((announced.count(), announced.last(place(7).server)), (0, 0));
+        let at = |ip| expected(5_000, ip);
+        assert_eq!((announced.count(), announced.last(at(7).server)), (0, 0));
         for ip in [7, 8, 7] {
-            announced.add(Duration::ZERO, place(ip));
+            announced.add(Duration::ZERO, at(ip));
         }
-        assert_eq!(announced.get(EXPECTED_FOR, place(7).server), None);
-        let last = [7, 8, 9].map(|ip| announced.last(place(ip).server));
+        assert_eq!(announced.get(EXPECTED_FOR, at(7).server), None);
+        let last = [7, 8, 9].map(|ip| announced.last(at(ip).server));
         assert_eq!((announced.count(), last), (3, [3, 2, 0]));
     }
 

@@ -220,7 +220,7 @@ pub struct ScanJob {
     pub bytes: Vec<u8>,
     /// How many of the bytes were in the window before.
     pub repeated: usize,
-    /// The place of the first of the bytes in the file.
+    /// The position of the first of the bytes in the file.
     pub at: u64,
     /// The file begins with it.
     pub first: bool,

@@ -53,7 +53,7 @@ pub struct AttachedAt {
 pub(super) fn put(
     interface: &str,
     programs: &Path,
-    place: AttachPoint,
+    point: AttachPoint,
     late: Option<&str>,
 ) -> Result<AttachedAt, KernelError> {
     let placed = |at, why| AttachedAt {
@@ -64,13 +64,13 @@ pub(super) fn put(
     };
     if !has_frames(interface) {
         let why = "its packets have no Ethernet header to look behind".to_owned();
-        if place == AttachPoint::Xdp {
+        if point == AttachPoint::Xdp {
             return Err(KernelError::Refused(REFUSE_EARLY, why));
         }
         ingress::take_out(interface, &[programs.to_owned()])?;
         return Ok(placed("filter", Some(why)));
     }
-    let early = match (place, late) {
+    let early = match (point, late) {
         (AttachPoint::Tc, _) => Err(None),
         (_, Some(late)) => Err(Some(late.to_owned())),
         (AttachPoint::Xdp, None) => {
@@ -83,7 +83,7 @@ pub(super) fn put(
             ingress::take_out(interface, &[programs.to_owned()])?;
             Ok(placed("xdp", None))
         }
-        Err(Some(why)) if place == AttachPoint::Xdp => Err(KernelError::Refused(REFUSE_EARLY, why)),
+        Err(Some(why)) if point == AttachPoint::Xdp => Err(KernelError::Refused(REFUSE_EARLY, why)),
         Err(why) => {
             // Where the kernel has lists, it is put in and taken out at no cost.
             let while_needed = ingress::has_list(interface);

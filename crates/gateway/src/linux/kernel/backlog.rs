@@ -30,10 +30,10 @@ pub struct FlowBacklog(Arc<BacklogState>);
 struct BacklogState {
     /// Flows that wait to be taken; none is by far the most usual.
     count: AtomicUsize,
-    places: Mutex<Places>,
+    contents: Mutex<Contents>,
 }
 
-struct Places {
+struct Contents {
     ring: RingBuf<MapData>,
     waiting: Waiting,
 }
@@ -67,7 +67,7 @@ impl FlowBacklog {
     pub(super) fn new(ring: RingBuf<MapData>) -> Self {
         Self(Arc::new(BacklogState {
             count: AtomicUsize::new(0),
-            places: Mutex::new(Places {
+            contents: Mutex::new(Contents {
                 ring,
                 waiting: Waiting::default(),
             }),
@@ -77,8 +77,8 @@ impl FlowBacklog {
     /// Looks for what the kernel has handed over since. It does that before the packet comes that
     /// is asked about.
     pub fn look(&self) {
-        let mut places = self.places();
-        let Places { ring, waiting } = &mut *places;
+        let mut contents = self.contents();
+        let Contents { ring, waiting } = &mut *contents;
         while let Some(flow) = ring.next() {
             let flow = Flow::read(&mut &*flow);
             if let Some(passed) = flow.and_then(Passed::of) {
@@ -100,16 +100,19 @@ impl FlowBacklog {
         }
         let packet = decode(LinkType::RawIp, packet).ok()?;
         let key = key(packet.source, packet.destination, packet.l4);
-        let mut places = self.places();
-        let taken = places.waiting.take(&key);
+        let mut contents = self.contents();
+        let taken = contents.waiting.take(&key);
         self.0
             .count
-            .store(places.waiting.flows.len(), Ordering::Relaxed);
+            .store(contents.waiting.flows.len(), Ordering::Relaxed);
         taken
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.0.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.0
+            .contents
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -476,18 +479,18 @@ mod tests {
     fn the_oldest_are_forgotten_and_the_rest_found_from_either_end() {
         let mut waiting = Waiting::default();
         let server = "192.0.2.9:6881".parse().unwrap();
-        let client = |place: usize| {
-            let place = u32::try_from(place).unwrap();
-            std::net::SocketAddr::from((std::net::Ipv4Addr::from(place), 7))
+        let client = |number: usize| {
+            let number = u32::try_from(number).unwrap();
+            std::net::SocketAddr::from((std::net::Ipv4Addr::from(number), 7))
         };
         let most = crate::limits::MAX_HANDED;
-        for place in 0..most + 10 {
-            let ends = key(client(place), server, L4::Tcp);
+        for number in 0..most + 10 {
+            let ends = key(client(number), server, L4::Tcp);
             waiting.add(ends, passed(1));
             waiting.add(ends, passed(2));
         }
         assert_eq!((waiting.flows.len(), waiting.order.len()), (most, most));
-        let mut take = |place| waiting.take(&key(server, client(place), L4::Tcp));
+        let mut take = |number| waiting.take(&key(server, client(number), L4::Tcp));
         assert_eq!((take(9), take(10)), (None, Some(passed(2))));
     }
 

@@ -13,9 +13,9 @@ use crate::linux::border::number;
 use crate::linux::shaper::TC;
 use crate::linux::tool::ToolError;
 
-/// What the name of a pinned place at an interface begins with; its number follows.
+/// What the name of a pinned hook at an interface begins with; its number follows.
 pub const LINK: &str = "refuse_at_";
-/// Our filter's place among others' at an interface, and its number there.
+/// Our filter's hook among others' at an interface, and its number there.
 const PREFERENCE: &str = "7110";
 
 /// Puts the program that is pinned in this folder at an interface's ingress, in place of an earlier
@@ -59,7 +59,7 @@ pub(super) fn take_out_others(numbers: &[u32], programs: &Path) {
     }
 }
 
-/// Where the place of a program in an interface's list is pinned. By the interface's number: names
+/// Where the hook of a program in an interface's list is pinned. By the interface's number: names
 /// of pinned things have no dots, and those of VLANs' interfaces do.
 fn link(interface: &str, programs: &Path) -> Option<PathBuf> {
     Some(programs.join(format!("{LINK}{}", number(interface)?)))
@@ -79,8 +79,8 @@ type Listed = Result<(), Box<dyn std::error::Error>>;
 fn try_list(interface: &str, program: &Path, link: &Path) -> Listed {
     let mut program = SchedClassifier::from_pin(program)?;
     if link.exists() {
-        // An earlier run's place, with the program of this one. One that somebody has cut off is no
-        // place any more.
+        // An earlier run's hook, with the program of this one. One that somebody has cut off is no
+        // hook any more.
         if replace(&mut program, link).is_ok() {
             return Ok(());
         }
@@ -88,15 +88,15 @@ fn try_list(interface: &str, program: &Path, link: &Path) -> Listed {
     }
     let last = TcAttachOptions::TcxOrder(LinkOrder::default());
     let id = program.attach_with_options(interface, TcAttachType::Ingress, last)?;
-    let place: FdLink = program.take_link(id)?.try_into()?;
-    place.pin(link)?;
+    let hook: FdLink = program.take_link(id)?.try_into()?;
+    hook.pin(link)?;
     Ok(())
 }
 
 fn replace(program: &mut SchedClassifier, link: &Path) -> Listed {
-    let place = FdLink::from(PinnedLink::from_pin(link)?);
-    let place: SchedClassifierLink = place.try_into()?;
-    program.attach_to_link(place)?;
+    let hook = FdLink::from(PinnedLink::from_pin(link)?);
+    let hook: SchedClassifierLink = hook.try_into()?;
+    program.attach_to_link(hook)?;
     Ok(())
 }
 

@@ -23,7 +23,7 @@ use super::limits::{
 pub(super) const CELLS: usize = MAX_TRIAGE_BYTES / 2;
 /// Words of 64 bits that have one for each port.
 pub(super) const PORT_WORDS: u32 = 65_536 / u64::BITS;
-/// Places for totals; more than there are, so that one more changes no map.
+/// Slots for totals; more than there are, so that one more changes no map.
 const TOTALS: u32 = 8;
 
 /// What is counted, and where.
@@ -48,11 +48,11 @@ impl Total {
         (Total::Lost, "LOST"),
     ];
 
-    /// Its place in the map.
-    pub(super) fn place(self) -> u32 {
+    /// Its position in the map.
+    pub(super) fn index(self) -> u32 {
         let names = Self::ALL.iter().zip(0..);
         let own = names.filter(|((total, _), _)| *total == self);
-        own.map(|(_, place)| place).next().unwrap_or(TOTALS)
+        own.map(|(_, index)| index).next().unwrap_or(TOTALS)
     }
 }
 
@@ -424,7 +424,7 @@ pub(super) fn header() -> String {
     }
     text += "\nenum total {\n";
     for (total, name) in Total::ALL {
-        text += &format!("\t{name} = {},\n", total.place());
+        text += &format!("\t{name} = {},\n", total.index());
     }
     text += "};\n";
     text + &structures()

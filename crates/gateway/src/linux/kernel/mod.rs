@@ -45,7 +45,7 @@ use self::parts::{MissingPart, Part, Wanted};
 use self::pinned::{folder, folders, remove_all, remove_others};
 pub use self::pinned::{mount, remove};
 use self::refused::{KernelCache, Refusals};
-use self::tc_hooks::{Places, TcHookManager};
+use self::tc_hooks::{Hooks, TcHookManager};
 use super::border::Border;
 use super::tool::ToolError;
 use crate::limits::{self, BEAT, MAX_TRIAGE_INTERFACES, PULSE};
@@ -103,7 +103,7 @@ pub struct Kernel {
     wanted: Wanted,
     without: Vec<MissingPart>,
     fresh: Fresh,
-    /// Takes places while somebody is blocked.
+    /// Attaches the connection cache while a client is blocked.
     hooks: Option<TcHookManager>,
 }
 
@@ -180,8 +180,8 @@ impl Interfaces {
     fn set(&mut self, numbers: &[u32]) {
         let mut interfaces = [0; MAX_TRIAGE_INTERFACES];
         if numbers.len() <= MAX_TRIAGE_INTERFACES {
-            for (place, number) in interfaces.iter_mut().zip(numbers) {
-                *place = *number;
+            for (slot, number) in interfaces.iter_mut().zip(numbers) {
+                *slot = *number;
             }
         }
         // What it does not take is written again.
@@ -277,7 +277,7 @@ impl Kernel {
     }
 
     /// Attaches the programs to the border, in place of an earlier run's: the connection cache at
-    /// this place of each interface. Answers where it is; nowhere, if it cannot be had and need
+    /// this hook of each interface. Answers where it is; nowhere, if it cannot be had and need
     /// not.
     ///
     /// # Errors
@@ -286,10 +286,10 @@ impl Kernel {
         &mut self,
         border: &Border,
         bpffs: &Path,
-        place: AttachPoint,
+        point: AttachPoint,
     ) -> Result<Vec<AttachedAt>, KernelError> {
         let attached = self.pin(border, bpffs).and_then(|()| {
-            let put = self.put(border, place);
+            let put = self.put(border, point);
             let placed = put.or_else(|refused| {
                 let done_without = self.lacks(Part::CacheAtTc, refused);
                 done_without.map(|()| Vec::new())
@@ -346,21 +346,21 @@ impl Kernel {
     }
 
     /// Puts the connection cache at the interfaces.
-    fn put(&mut self, border: &Border, place: AttachPoint) -> Result<Vec<AttachedAt>, KernelError> {
+    fn put(&mut self, border: &Border, point: AttachPoint) -> Result<Vec<AttachedAt>, KernelError> {
         if !self.has(Part::CacheAtTc) {
             return Ok(Vec::new());
         }
         ingress::take_out_others(&border.numbers(), &self.folder);
         let placed = border
             .all()
-            .map(|interface| attach::put(interface, &self.folder, place, self.late.as_deref()));
+            .map(|interface| attach::put(interface, &self.folder, point, self.late.as_deref()));
         let placed: Vec<AttachedAt> = placed.collect::<Result<_, _>>()?;
         let listed = placed.iter().filter(|placed| placed.while_needed);
         let listed: Vec<String> = listed.map(|placed| placed.interface.clone()).collect();
         if !listed.is_empty() {
             let cache = self.shared.cache.clone();
-            let places = Places::new(listed, self.folder.clone(), cache);
-            self.hooks = Some(TcHookManager::start(places)?);
+            let hooks = Hooks::new(listed, self.folder.clone(), cache);
+            self.hooks = Some(TcHookManager::start(hooks)?);
         }
         Ok(placed)
     }
@@ -485,7 +485,7 @@ impl Totals {
     #[must_use]
     pub fn get(&self) -> InKernel {
         let sum = |total: Total| {
-            let values = self.0.get(&total.place(), 0);
+            let values = self.0.get(&total.index(), 0);
             values.map_or(0, |values| {
                 values
                     .iter()

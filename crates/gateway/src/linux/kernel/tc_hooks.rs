@@ -21,7 +21,7 @@ use crate::linux::priority::reset_priority;
 pub(super) enum Command {
     /// The first client is blocked.
     Blocked,
-    /// Places stay as they are from now on.
+    /// Hooks stay as they are from now on.
     Stop,
 }
 
@@ -42,17 +42,17 @@ impl TcHookManager {
     /// is blocked.
     ///
     /// # Errors
-    /// The kernel refuses a place, or the system gives no thread.
-    pub(super) fn start(mut places: Places) -> Result<Self, KernelError> {
+    /// The kernel refuses a hook, or the system gives no thread.
+    pub(super) fn start(mut hooks: Hooks) -> Result<Self, KernelError> {
         let (commands, heard) = channel();
-        places.cache.set_hook_manager(commands.clone());
-        places.take()?;
-        places.tend();
+        hooks.cache.set_hook_manager(commands.clone());
+        hooks.take()?;
+        hooks.tend();
         let thread = std::thread::Builder::new()
             .name("cache".to_owned())
             .spawn(move || {
                 reset_priority();
-                places.keep(&heard);
+                hooks.keep(&heard);
             })
             .map_err(|error| KernelError::Refused(REFUSE, error.to_string()))?;
         Ok(Self {
@@ -74,7 +74,7 @@ impl Drop for TcHookManager {
 
 /// Where the connection cache stands behind drivers while somebody is blocked.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct Hooks {
     interfaces: Vec<String>,
     programs: PathBuf,
     cache: KernelCache,
@@ -82,7 +82,7 @@ pub(super) struct Places {
     taken: BTreeSet<u32>,
 }
 
-impl Places {
+impl Hooks {
     pub(super) fn new(interfaces: Vec<String>, programs: PathBuf, cache: KernelCache) -> Self {
         Self {
             interfaces,

@@ -292,10 +292,10 @@ const CALM: usize = 4;
 /// A packet of a conversation that goes wrong now and then: repeated, lost and overlapping
 /// segments, further SYNs, and what is longer than is scanned.
 fn chance_packet(chance: &mut Chance, next: &mut [[u32; 2]; 8], calm: bool) -> Vec<u8> {
-    let place = chance.below(next.len());
+    let which = chance.below(next.len());
     // Calm ones are mostly one-sided, and long.
     let from = chance.below(if calm { 12 } else { 2 }).min(1) ^ usize::from(calm);
-    let tcp = place < 6;
+    let tcp = which < 6;
     let long = if calm { chance.below(1_400) } else { 0 };
     let some = if calm { CALM } else { SAYINGS.len() };
     let mut payload = SAYINGS[chance.below(some)].to_vec();
@@ -312,15 +312,15 @@ fn chance_packet(chance: &mut Chance, next: &mut [[u32; 2]; 8], calm: bool) -> V
     }
     payload.extend(vec![b'x'; long]);
     // Most conversations begin as they should: what does not is asked about at once.
-    if tcp && next[place][1] == 0 && chance.below(16) > 0 {
-        let answers = next[place][0] != 0;
+    if tcp && next[which][1] == 0 && chance.below(16) > 0 {
+        let answers = next[which][0] != 0;
         let from = usize::from(answers);
         let number = u32::try_from(chance.below(1 << 31)).unwrap();
-        next[place][from] = number.wrapping_add(1);
+        next[which][from] = number.wrapping_add(1);
         let flags = if answers { 0x12 } else { 0x02 };
-        return packet_of((place, from), Some((number, flags, next[place][0])), b"");
+        return packet_of((which, from), Some((number, flags, next[which][0])), b"");
     }
-    let (mut flags, mut number) = (0x18_u8, next[place][from]);
+    let (mut flags, mut number) = (0x18_u8, next[which][from]);
     let wrong = if calm && number != 0 { 1_000 } else { 24 };
     match chance.below(wrong) {
         0 => (flags, number) = (0x02, number.wrapping_sub(1)),
@@ -336,30 +336,30 @@ fn chance_packet(chance: &mut Chance, next: &mut [[u32; 2]; 8], calm: bool) -> V
         payload.clear();
     }
     if matches!(flags, 0x02 | 0x12) {
-        next[place][from] = number.wrapping_add(1);
-    } else if number == next[place][from] {
-        next[place][from] = number.wrapping_add(u32::try_from(payload.len()).unwrap());
+        next[which][from] = number.wrapping_add(1);
+    } else if number == next[which][from] {
+        next[which][from] = number.wrapping_add(u32::try_from(payload.len()).unwrap());
     }
     // Most answers are to what the other side has said last.
-    let said = next[place][1 - from];
+    let said = next[which][1 - from];
     let acknowledged = match chance.below(4) {
         0 => said.wrapping_add(1),
         _ => said,
     };
     let numbers = tcp.then_some((number, flags, acknowledged));
-    packet_of((place, from), numbers, &payload)
+    packet_of((which, from), numbers, &payload)
 }
 
-/// A packet of the conversation with this place, over IPv4 or IPv6, from its first or its second
+/// A packet of the conversation with this number, over IPv4 or IPv6, from its first or its second
 /// end; without numbers by UDP.
 fn packet_of(
-    (place, from): (usize, usize),
+    (which, from): (usize, usize),
     numbers: Option<(u32, u8, u32)>,
     payload: &[u8],
 ) -> Vec<u8> {
     let ports = [
-        40_000 + u16::try_from(place).unwrap(),
-        [80, 53, 6_881][place % 3],
+        40_000 + u16::try_from(which).unwrap(),
+        [80, 53, 6_881][which % 3],
     ];
     let (source, destination) = (ports[from], ports[1 - from]);
     let mut transport = [source.to_be_bytes(), destination.to_be_bytes()].concat();
@@ -374,7 +374,7 @@ fn packet_of(
     let length = u16::try_from(transport.len()).unwrap();
     let protocol = if numbers.is_some() { 6 } else { 17 };
     let ends = [[10, 0, 0, 1], [192, 0, 2, 2]];
-    let mut packet = if place.is_multiple_of(2) {
+    let mut packet = if which.is_multiple_of(2) {
         let mut header = vec![0x45, 0];
         header.extend((length + 20).to_be_bytes());
         header.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
@@ -382,7 +382,7 @@ fn packet_of(
         header
     } else {
         let mut header = vec![0x60, 0, 0, 0];
-        let (extension, more) = ([protocol, 0, 1, 4, 0, 0, 0, 0], place == 3);
+        let (extension, more) = ([protocol, 0, 1, 4, 0, 0, 0, 0], which == 3);
         let whole = if more { length + 8 } else { length };
         header.extend(whole.to_be_bytes());
         header.extend([if more { 60 } else { protocol }, 64]);
@@ -456,7 +456,7 @@ fn the_program_does_what_its_model_does_for_rules_about_networks_and_ports() {
     let Some(mut loaded) = load("networks") else {
         return;
     };
-    for (place, rule) in BY_ENDS.iter().enumerate() {
+    for (which, rule) in BY_ENDS.iter().enumerate() {
         let text = format!(
             "[[rule]]\nname = \"no\"\naction = \"block\"\n{rule}\n\
              [[rule]]\nname = \"irc\"\naction = \"block\"\napp = \"irc\"\n"
@@ -483,8 +483,8 @@ fn the_program_does_what_its_model_does_for_rules_about_networks_and_ports() {
         let Counts {
             compared, passed, ..
         } = counts;
-        assert!(passed < compared, "{place}: {counts:?}");
-        assert!(passed > 0, "{place}: {counts:?}");
+        assert!(passed < compared, "{which}: {counts:?}");
+        assert!(passed > 0, "{which}: {counts:?}");
     }
 }
 
@@ -495,8 +495,8 @@ fn a_silence_ends_a_flow_of_datagrams_in_the_program_too() {
     };
     let says = |from| packet_of((6, from), None, b"\x99");
     // Nothing names it: it is looked at until one side has said four times as much.
-    for (place, from) in [0, 1].repeat(32).into_iter().take(63).enumerate() {
-        let last = u32::from(place == 62);
+    for (which, from) in [0, 1].repeat(32).into_iter().take(63).enumerate() {
+        let last = u32::from(which == 62);
         assert_eq!(loaded.run("triage", &says(from)), 1 - last);
         assert_eq!(loaded.run("finished", &says(from)), last);
     }
@@ -517,7 +517,7 @@ fn a_flood_of_new_flows_evicts_no_other_beginnings() {
     };
     assert_eq!(loaded.run("triage", &says(0, 5, 0x02, 0, b"")), 1);
     assert_eq!(loaded.run("triage", &says(1, 9, 0x12, 6, b"")), 1);
-    // More than there is place for of either, from others; and pieces of connections that never
+    // More than there is room for of either, from others; and pieces of connections that never
     // began.
     let calls = says(0, 7, 0x02, 0, b"");
     let pieces = says(0, 7, 0x10, 1, b"\x99");
@@ -539,7 +539,7 @@ fn a_flood_of_new_flows_evicts_no_other_beginnings() {
     assert_eq!(loaded.run("triage", &says(0, 6, 0x18, 10, b"\x99")), 1);
 }
 
-/// More connections that nothing is decided of than there is place for.
+/// More connections that nothing is decided of than there is room for.
 #[test]
 fn connections_that_gave_way_are_asked_about_and_the_latest_are_not() {
     let Some(loaded) = asking("crowd", "\"gnutella\"") else {

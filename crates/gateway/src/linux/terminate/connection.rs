@@ -191,7 +191,7 @@ impl Connection {
 
     /// An end has gone, or both have: where it broke off, so does the other one.
     pub(super) fn hang(&mut self, now: Duration, end: Direction, asks: &mut Asks<'_>) {
-        if let Some(hung) = self.hung.get_mut(place(end)) {
+        if let Some(hung) = self.hung.get_mut(index_of(end)) {
             *hung = true;
         }
         // While connecting, the server's half itself resets the client.
@@ -203,7 +203,7 @@ impl Connection {
 
     /// It was reported that this end has gone, which would be reported again and again.
     pub(super) fn is_hung(&self, end: Direction) -> bool {
-        self.hung.get(place(end)).copied().unwrap_or(false)
+        self.hung.get(index_of(end)).copied().unwrap_or(false)
     }
 
     /// When it has something to do without anything coming.
@@ -315,15 +315,15 @@ impl Connection {
     /// Takes what one end has sent into the pipe, once, without looking at it. Answers whether
     /// there may be more; `None`: it has to be read.
     fn pipe(&mut self, direction: Direction) -> Option<bool> {
-        let place = place(direction);
-        let bulk = self.bulk.get(place).copied().unwrap_or(false);
+        let index = index_of(direction);
+        let bulk = self.bulk.get(index).copied().unwrap_or(false);
         if !bulk || self.is_asked(direction) || !self.way(direction).may_pipe() {
             return None;
         }
-        if self.pipes.get(place)?.is_none() {
-            *self.pipes.get_mut(place)? = Some(Pipe::open().ok()?);
+        if self.pipes.get(index)?.is_none() {
+            *self.pipes.get_mut(index)? = Some(Pipe::open().ok()?);
         }
-        let pipe = self.pipes.get(place)?.as_ref()?;
+        let pipe = self.pipes.get(index)?.as_ref()?;
         match pipe.fill(self.socket(direction)) {
             // The end, or a fault.
             Ok(0) => None,
@@ -337,8 +337,8 @@ impl Connection {
                 }
                 // Nothing is there, or a byte that is urgent (RFC 9293 §3.8.5), which a pipe stops
                 // at. Who says little needs no pipe.
-                *self.pipes.get_mut(place)? = None;
-                *self.bulk.get_mut(place)? = false;
+                *self.pipes.get_mut(index)? = None;
+                *self.bulk.get_mut(index)? = false;
                 None
             }
             Err(_) => None,
@@ -371,7 +371,7 @@ impl Connection {
             }
         };
         self.moved = now;
-        if let Some(bulk) = self.bulk.get_mut(place(direction)) {
+        if let Some(bulk) = self.bulk.get_mut(index_of(direction)) {
             *bulk |= count == most;
         }
         let (sequence, number) = self.way(direction).begin();
@@ -533,7 +533,7 @@ impl Connection {
                 }
                 Some(Next::Bytes(bytes)) => other.write(bytes),
                 Some(Next::Piped(count)) => {
-                    let pipe = self.pipes.get(place(direction)).and_then(Option::as_ref);
+                    let pipe = self.pipes.get(index_of(direction)).and_then(Option::as_ref);
                     let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
                     pipe.map_or_else(|| Err(gone()), |pipe| pipe.empty(other, count))
                 }
@@ -554,7 +554,7 @@ impl Connection {
     }
 
     fn note_left(&mut self, direction: Direction, some: bool) {
-        if let Some(left) = self.left.get_mut(place(direction)) {
+        if let Some(left) = self.left.get_mut(index_of(direction)) {
             *left |= some;
         }
     }
@@ -570,7 +570,7 @@ impl Connection {
     /// receiver may still lack.
     fn acknowledge(&mut self, now: Duration, direction: Direction, asks: &mut Asks<'_>) {
         let back = direction.other();
-        let left = self.left.get_mut(place(direction));
+        let left = self.left.get_mut(index_of(direction));
         let some = left.is_some_and(std::mem::take);
         // Who does not follow what was said does not want to know who has it.
         if !some || !self.is_asked(direction) || !self.is_asked(back) {
@@ -591,7 +591,7 @@ impl Connection {
     }
 }
 
-fn place(direction: Direction) -> usize {
+fn index_of(direction: Direction) -> usize {
     match direction {
         Direction::FromClient => 0,
         Direction::FromServer => 1,
@@ -616,10 +616,10 @@ impl Asks<'_> {
         self.gateway.set_watched(read);
         let verdict = (self.gateway).handle_queued(now, token, LinkType::RawIp, packet);
         if let Some(payload) = self.gateway.take_rewritten()
-            && let Some(place) = self.buffer.get_mut(HEADERS..end)
-            && place.len() == payload.len()
+            && let Some(room) = self.buffer.get_mut(HEADERS..end)
+            && room.len() == payload.len()
         {
-            place.copy_from_slice(&payload);
+            room.copy_from_slice(&payload);
         }
         Some(verdict)
     }

@@ -71,7 +71,7 @@ pub struct TerminatedTotals {
     /// Connections that were reset: refused by the policy, broken by an end, or not taken by the
     /// server.
     pub reset: u64,
-    /// How often there was no place left: new connections then go on as packets, until there is.
+    /// How often there was no slot left: new connections then go on as packets, until there is.
     #[serde(default)]
     pub full: u64,
 }
@@ -79,7 +79,7 @@ pub struct TerminatedTotals {
 /// All terminated connections.
 #[derive(Debug)]
 pub struct Terminator {
-    /// None while there is no place: then new connections take the way of packets.
+    /// None while there is no slot: then new connections take the way of packets.
     listeners: Vec<Socket>,
     /// Where they listen.
     addresses: Vec<SocketAddr>,
@@ -97,7 +97,7 @@ pub struct Terminator {
     /// No connection is accepted before.
     rests: Option<Duration>,
     /// Connections that there are files for.
-    places: usize,
+    slots: usize,
     /// Nothing is due before.
     due: Option<Duration>,
     buffer: Box<Buffer>,
@@ -129,9 +129,9 @@ impl Terminator {
             add(&epoll, listener)?;
         }
         let files = usize::try_from(raise_files()).unwrap_or(usize::MAX);
-        let places = files.saturating_sub(KEPT_FILES) / FILES_OF_EACH;
+        let slots = files.saturating_sub(KEPT_FILES) / FILES_OF_EACH;
         Ok(Self {
-            places: places.clamp(1, MAX_TERMINATED),
+            slots: slots.clamp(1, MAX_TERMINATED),
             listeners,
             addresses,
             epoll,
@@ -165,13 +165,13 @@ impl Terminator {
         self.rests = Some(now.saturating_add(TERMINATED_AGAIN));
     }
 
-    /// Listens again, once there are some places.
+    /// Listens again, once there are some slots.
     fn reopen(&mut self, now: Duration) {
-        let spare = self.places.saturating_sub(self.connections.len());
+        let spare = self.slots.saturating_sub(self.connections.len());
         let listened: io::Result<Vec<Socket>> = self
             .addresses
             .iter()
-            .filter(|_| spare > self.places / 8)
+            .filter(|_| spare > self.slots / 8)
             .map(|address| {
                 let listener = listen(*address)?;
                 add(&self.epoll, &listener)?;
@@ -319,13 +319,13 @@ impl Terminator {
     }
 
     fn accept(&mut self, now: Duration, gateway: &mut Gateway) {
-        for place in 0..self.listeners.len() {
+        for index in 0..self.listeners.len() {
             for _ in 0..TERMINATED_TURN {
-                if self.connections.len() >= self.places && !self.make_room(now) {
+                if self.connections.len() >= self.slots && !self.make_room(now) {
                     self.shut(now);
                     return;
                 }
-                match self.listeners.get(place).map(Socket::accept) {
+                match self.listeners.get(index).map(Socket::accept) {
                     Some(Ok((socket, client))) => self.take(now, socket, &client, gateway),
                     Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => break,
                     // The client has gone.
@@ -415,10 +415,10 @@ impl Terminator {
         }
     }
 
-    /// A client has a share of the places: beyond it its own connection that was quiet for longest
+    /// A client has a share of the slots: beyond it its own connection that was quiet for longest
     /// gives way, or one host could deny the port to all.
     fn keep_to_share(&mut self, client: IpAddr) {
-        let share = (self.places / TERMINATED_SHARE).max(1);
+        let share = (self.slots / TERMINATED_SHARE).max(1);
         if self.clients.get(&client).is_none_or(|count| *count < share) {
             return;
         }

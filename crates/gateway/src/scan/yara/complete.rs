@@ -25,7 +25,7 @@ use crate::limits::{MAX_RULE_MATCHES, SCAN_OVERLAP};
 /// Bytes on either side of a match that decide whether it is one: two of `fullword` and `\b` in
 /// wide text, six of what `base64wide` decodes.
 const AROUND: usize = 8;
-/// The last place of which a condition may ask (`$a at 0`, `$a in (0..1024)`). What begins later
+/// The last position of which a condition may ask (`$a at 0`, `$a in (0..1024)`). What begins later
 /// may be passed over after [`MAX_RULE_MATCHES`] others, and in a window after others than in the
 /// file.
 const NEAR: usize = MAX_RULE_MATCHES / 2;
@@ -33,8 +33,8 @@ const NEAR: usize = MAX_RULE_MATCHES / 2;
 // length and a few bytes.
 const _: () = assert!(NEAR + SCAN_OVERLAP + 64 < MAX_RULE_MATCHES);
 
-/// Bytes of a match past which the search for one takes long. Around each place where a part of a
-/// longer pattern is found, the engine looks at some thousand bytes, for each of them once more.
+/// Bytes of a match past which the search for one takes long. Around each position where a part of
+/// a longer pattern is found, the engine looks at some thousand bytes, for each of them once more.
 const LONG: usize = 256;
 
 /// A set of rules without one in so many is not worth being compiled and kept beside the whole set.
@@ -106,7 +106,7 @@ fn left(text: &str, parts: &[Part], overlap: usize) -> Option<Left> {
     let (mut names, mut beginnings) = (HashSet::new(), Vec::new());
     for part in parts {
         let Some(rule) = rule(part) else { continue };
-        let condition = text.get(rule.condition.span.start..part.place.end)?;
+        let condition = text.get(rule.condition.span.start..part.span.end)?;
         for (name, is_beginning) in words(condition) {
             if is_beginning {
                 beginnings.push(name);
@@ -128,11 +128,11 @@ fn left(text: &str, parts: &[Part], overlap: usize) -> Option<Left> {
             left.kept = left.kept.saturating_add(1);
             continue;
         }
-        left.text.push_str(text.get(from..part.place.start)?);
+        left.text.push_str(text.get(from..part.span.start)?);
         // What stood on either side must not become one word.
         left.text.push('\n');
         left.dropped = left.dropped.saturating_add(1);
-        from = part.place.end;
+        from = part.span.end;
     }
     left.text.push_str(text.get(from..)?);
     Some(left)
@@ -191,8 +191,8 @@ fn needs_one_match(condition: &Expression) -> bool {
     }
 }
 
-fn is_near(place: &Expression) -> bool {
-    number(place).is_some_and(|place| place <= NEAR)
+fn is_near(offset: &Expression) -> bool {
+    number(offset).is_some_and(|offset| offset <= NEAR)
 }
 
 /// A number that is written as such.

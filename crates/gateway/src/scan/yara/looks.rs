@@ -1,9 +1,9 @@
 //! Looks that may take longer than they are given.
 //!
 //! The engine compares its time only after every ten thousand steps. Such a step may be the search
-//! for a long pattern around a place, or a hash of a whole file, so that minutes go by. Looks that
-//! may have such steps are therefore in a thread of their own, which is left to itself when its
-//! time is over. It ends when the engine notices.
+//! for a long pattern around a position, or a hash of a whole file, so that minutes go by. Looks
+//! that may have such steps are therefore in a thread of their own, which is left to itself when
+//! its time is over. It ends when the engine notices.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

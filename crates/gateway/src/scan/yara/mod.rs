@@ -2,10 +2,11 @@
 //!
 //! Rules are asked of each window while a file passes, and of the whole file with its last window,
 //! if it is no longer than [`MAX_WHOLE`](crate::limits::MAX_WHOLE). Of a window they see the bytes
-//! at their places in the file, but neither its size nor single numbers (`uint16(0)`) nor modules:
-//! conditions with those hold of whole files only. A rule with the tag `whole` is asked of whole
-//! files only; that is for those that tell by what is *not* there. Rules that windows answer
-//! [completely](complete) are asked of windows only: if all are such, nothing is kept of files.
+//! at their positions in the file, but neither its size nor single numbers (`uint16(0)`) nor
+//! modules: conditions with those hold of whole files only. A rule with the tag `whole` is asked
+//! of whole files only; that is for those that tell by what is *not* there. Rules that windows
+//! answer [completely](complete) are asked of windows only: if all are such, nothing is kept of
+//! files.
 
 mod complete;
 mod files;
@@ -44,7 +45,7 @@ const GLOBAL: &str = "_ringway_all_global_rules_hold";
 
 /// What keeps rules from being used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}: {reason}", file.display(), place(*line))]
+#[error("{}{}: {reason}", file.display(), shown(*line))]
 pub struct YaraFault {
     /// The file, or the folder that has none.
     pub file: PathBuf,
@@ -72,7 +73,7 @@ impl fmt::Display for YaraError {
     }
 }
 
-fn place(line: Option<usize>) -> String {
+fn shown(line: Option<usize>) -> String {
     line.map(|line| format!(":{line}")).unwrap_or_default()
 }
 
@@ -172,7 +173,7 @@ impl Rules {
         self.names().count()
     }
 
-    /// The first rule that holds of a window that begins at this place of its file.
+    /// The first rule that holds of a window that begins at this position of its file.
     fn ask_window(&self, begin: usize, bytes: &[u8]) -> Answer {
         let window = Window {
             begin,
@@ -217,7 +218,7 @@ impl Rules {
     }
 }
 
-/// A window, as a piece of memory at its place in the file: of such, neither the size nor single
+/// A window, as a piece of memory at its position in the file: of such, neither the size nor single
 /// numbers are known, and modules do not see it.
 #[derive(Debug)]
 struct Window<'a> {
@@ -349,9 +350,9 @@ fn add(compiler: &mut Compiler, file: &str, text: &str) -> Result<Added, Vec<Unr
             known.with_global |= rule.is_global;
             known.is_slow |= rule.variables.iter().any(complete::is_long);
         }
-        let source = text.get(part.place.clone()).unwrap_or_default();
+        let source = text.get(part.span.clone()).unwrap_or_default();
         let explain =
-            |error: &AddRuleError| parts::explain(part.place.start, &error.to_diagnostic());
+            |error: &AddRuleError| parts::explain(part.span.start, &error.to_diagnostic());
         match compiler.add_rules_str_in_namespace(source, file) {
             Ok(added) => {
                 let warned = added.warnings().map(explain);
@@ -382,7 +383,7 @@ fn is_escape(text: &str, at: usize) -> bool {
     escaped.is_some_and(|text| text.starts_with(|letter: char| letter.is_ascii_alphanumeric()))
 }
 
-/// The line of a place, from 1.
+/// The line of a position, from 1.
 fn line(text: &str, at: usize) -> usize {
     let before = text.bytes().take(at);
     before
@@ -528,7 +529,7 @@ mod tests {
         )
     }
 
-    /// A rule whose patterns nearly match at each place of a text of one letter.
+    /// A rule whose patterns nearly match at each position of a text of one letter.
     fn slow_patterns() -> String {
         let patterns = (1..=64).map(|count| format!("$ = \"aaaa{}\" ", "\\x00".repeat(count)));
         let patterns: String = patterns.collect();
@@ -579,7 +580,7 @@ mod tests {
     fn a_look_whose_end_the_engine_does_not_notice_is_left() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("slow.yar");
-        // From each of its words all that stands before is looked at, from each place of it.
+        // From each of its words all that stands before is looked at, from each position of it.
         let rule = "rule slow { strings: $a = /.+@x/ $b = \"NEEDLE\" condition: #a == 0 and $b }";
         std::fs::write(&file, rule).unwrap();
         let rules = YaraRules::load(std::slice::from_ref(&file)).unwrap();
@@ -592,7 +593,7 @@ mod tests {
         assert_eq!(found, Scanned::Found("slow".to_owned()));
     }
 
-    /// Two windows of one file, cut at this place.
+    /// Two windows of one file, cut at this position.
     fn two_windows(file: &[u8], end: usize) -> [ScanJob; 2] {
         let from = end.saturating_sub(SCAN_OVERLAP);
         let first = ScanJob {

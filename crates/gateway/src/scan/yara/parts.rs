@@ -1,4 +1,4 @@
-//! The parts of a text: its rules, imports and includes, each with its place.
+//! The parts of a text: its rules, imports and includes, each with its span.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ const TRIED: usize = 64;
 #[derive(Debug)]
 pub(super) struct Part {
     /// Its bytes in the text.
-    pub(super) place: Range<usize>,
+    pub(super) span: Range<usize>,
     pub(super) component: YaraFileComponent,
 }
 
@@ -37,8 +37,8 @@ pub(super) fn read(text: &str) -> Result<Vec<Part>, Error> {
             YaraFileComponent::Include(include) => include.span.end,
             YaraFileComponent::Rule(rule) => end_of_rule(text, rule.condition.span.end),
         };
-        let place = begin..end.clamp(begin, text.len());
-        parts.push(Part { place, component });
+        let span = begin..end.clamp(begin, text.len());
+        parts.push(Part { span, component });
     }
     Ok(parts)
 }
@@ -75,7 +75,7 @@ pub(super) fn read_around_faults(text: &str) -> (Vec<Part>, Vec<Unread>) {
     }
 }
 
-/// What the reader or the compiler says of a text that begins at this place.
+/// What the reader or the compiler says of a text that begins at this offset.
 pub(super) fn explain(from: usize, diagnostic: &Diagnostic<()>) -> Unread {
     let label = diagnostic.labels.first();
     let at = label.map_or(0, |label| label.range.start);
@@ -93,8 +93,8 @@ pub(super) fn explain(from: usize, diagnostic: &Diagnostic<()>) -> Unread {
 }
 
 fn moved(part: Part, by: usize) -> Part {
-    let place = part.place.start.saturating_add(by)..part.place.end.saturating_add(by);
-    Part { place, ..part }
+    let span = part.span.start.saturating_add(by)..part.span.end.saturating_add(by);
+    Part { span, ..part }
 }
 
 /// Behind the closing brace. Only parentheses stand between it and the end of the condition.
@@ -110,7 +110,7 @@ fn end_of_rule(text: &str, from: usize) -> usize {
     }
 }
 
-/// The next place that is neither blank nor in a comment.
+/// The next offset that is neither blank nor in a comment.
 fn skip_blank(text: &str, from: usize) -> usize {
     let mut rest = text.get(from..).unwrap_or_default();
     loop {
@@ -168,15 +168,15 @@ mod tests {
             let text = rule["text"].as_str().unwrap();
             let Ok(parts) = read(text) else { continue };
             for part in &parts {
-                assert_eq!(read(&text[part.place.clone()]).unwrap().len(), 1, "{text}");
+                assert_eq!(read(&text[part.span.clone()]).unwrap().len(), 1, "{text}");
             }
-            assert_eq!(parts.last().unwrap().place.end, text.len(), "{text}");
+            assert_eq!(parts.last().unwrap().span.end, text.len(), "{text}");
         }
     }
 
-    fn places(text: &str) -> Vec<&str> {
+    fn texts(text: &str) -> Vec<&str> {
         let parts = read(text).unwrap();
-        parts.iter().map(|part| &text[part.place.clone()]).collect()
+        parts.iter().map(|part| &text[part.span.clone()]).collect()
     }
 
     #[test]
@@ -186,8 +186,8 @@ mod tests {
             "/* rule */ import \"math\" // \u{fc}\n{first}rule b {{ condition: (1 == 1) }}"
         );
         let expected = ["import \"math\"", first, "rule b { condition: (1 == 1) }"];
-        assert_eq!(places(&text), expected);
-        assert!(places(" // nothing\n").is_empty());
+        assert_eq!(texts(&text), expected);
+        assert!(texts(" // nothing\n").is_empty());
     }
 
     #[test]
@@ -199,9 +199,9 @@ mod tests {
              rule e { condition: ( }\n\
              rule f { condition: true }\n";
         let (parts, unread) = read_around_faults(text);
-        let places: Vec<_> = parts.iter().map(|part| &text[part.place.clone()]).collect();
+        let texts: Vec<_> = parts.iter().map(|part| &text[part.span.clone()]).collect();
         let whole = |name| format!("rule {name} {{ condition: true }}");
-        assert_eq!(places, ["a", "d", "f"].map(whole));
+        assert_eq!(texts, ["a", "d", "f"].map(whole));
         let at: Vec<_> = unread.iter().map(|fault| fault.at).collect();
         let braces: Vec<_> = ["}\n/*", "}\nrule f"]
             .map(|brace| text.find(brace).unwrap())

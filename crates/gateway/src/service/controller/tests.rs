@@ -153,7 +153,7 @@ fn a_trial_that_no_clock_can_measure_is_refused_and_changes_nothing() {
     assert_eq!(controller.status().policy, "first.toml");
 }
 
-/// Flows are marked with the place of their class: it must be theirs for as long as they may live.
+/// Flows are marked with the slot of their class: it must be theirs for as long as they may live.
 #[test]
 fn classes_keep_their_places_from_policy_to_policy() {
     let tools: Arc<Tools> = Arc::default();

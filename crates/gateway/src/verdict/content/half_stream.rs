@@ -50,7 +50,7 @@ pub(super) struct Transfer {
     pub(super) piece: Vec<u8>,
     pub(super) window: Vec<u8>,
     repeated: usize,
-    /// The place of the window's first byte in the file.
+    /// The position of the window's first byte in the file.
     at: u64,
     begun: bool,
     /// So many bytes of its beginning wait together; 0: no more.
@@ -97,10 +97,10 @@ impl HalfStream {
     /// it forgets never goes on.
     pub(super) fn end_waits(&mut self, now: Duration, output: &Output<u64>) {
         for token in &output.released {
-            let Some(place) = self.ahead.iter().position(|held| held.token == *token) else {
+            let Some(index) = self.ahead.iter().position(|held| held.token == *token) else {
                 continue;
             };
-            let mut held = self.ahead.remove(place);
+            let mut held = self.ahead.remove(index);
             held.needs = Some(self.issued);
             if self.is_endless() {
                 held.needs = None;
@@ -309,7 +309,7 @@ impl Transfer {
         self.ruling.action == Action::Scan
     }
 
-    /// Bytes for which there should be place when the last `came` of those counted are put
+    /// Bytes for which there should be room when the last `came` of those counted are put
     /// somewhere: all that are to come, if that is known.
     fn expected(&self, came: usize) -> usize {
         let size = self.head.size.unwrap_or_default();

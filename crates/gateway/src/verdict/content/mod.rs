@@ -29,7 +29,7 @@ use crate::inspect::{Decoder, Seen};
 use crate::limits::{MAX_EARLY, MIN_UNSEEN, SCARCE_CONTENT};
 use crate::packet::{Packet, Tcp};
 use crate::policy::Ruling;
-use crate::stream::{Decision, Output, Place, Segment};
+use crate::stream::{Decision, Output, Position, Segment};
 
 /// Why a connection is not followed any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,22 +53,22 @@ pub(super) struct Answer {
 
 impl Answer {
     /// Takes in the stream's decision on the packet's bytes; returns where they are in the stream.
-    fn decided(&mut self, decision: Decision, output: &mut Output<u64>) -> Place {
+    fn decided(&mut self, decision: Decision, output: &mut Output<u64>) -> Position {
         match decision {
-            Decision::Pass => Place::Old,
-            Decision::Deliver => Place::Next,
-            Decision::Ahead => Place::Ahead,
-            Decision::Conflict(place) => {
+            Decision::Pass => Position::Old,
+            Decision::Deliver => Position::Next,
+            Decision::Ahead => Position::Ahead,
+            Decision::Conflict(position) => {
                 self.rewritten = Some(std::mem::take(&mut output.rewritten));
-                place
+                position
             }
             Decision::Drop(_) => {
                 self.verdict = Some(Verdict::DROP);
-                Place::Old
+                Position::Old
             }
             Decision::Lost(loss) => {
                 self.stop = Some(Stop::Lost(loss.name()));
-                Place::Old
+                Position::Old
             }
         }
     }
@@ -251,8 +251,8 @@ impl Content {
         let decision = half
             .stream
             .handle_segment(context.now, &segment, room, &mut output);
-        let place = answer.decided(decision, &mut output);
-        if answer.stop.is_none() && place == Place::Next {
+        let position = answer.decided(decision, &mut output);
+        if answer.stop.is_none() && position == Position::Next {
             let scarce = room < SCARCE_CONTENT;
             answer.stop = self.read_on(direction, &output.bytes, scarce, context);
             if answer.stop.is_none() && !ended && self.half(direction).stream.is_ended() {
@@ -264,7 +264,7 @@ impl Content {
             }
         }
         if answer.verdict.is_none() && answer.stop.is_none() {
-            let ahead = place == Place::Ahead;
+            let ahead = position == Position::Ahead;
             answer.verdict = Some(if ahead && self.half(direction).waits_behind_gap(queued) {
                 Verdict::HOLD
             } else {

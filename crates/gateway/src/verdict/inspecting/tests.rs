@@ -171,7 +171,7 @@ fn each_pause_of_a_file_is_noticed_also_after_a_quiet_time() {
 }
 
 /// Files under way have parts and windows in the making; many of them together must not have more
-/// than there is place for.
+/// than there is room for.
 #[test]
 fn many_files_under_way_stay_within_the_bound() {
     let audited = "[[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\naudit = true\n";

@@ -18,14 +18,14 @@ fn calls_like_a_blocked_one_do_not_pass_unasked() {
     let cache = KernelCache::new(loaded.ebpf.take_map("blocked").unwrap().try_into().unwrap());
     let syn = packet_of((0, 0), Some((5, 0x02, 0)), b"");
     let datagram = |from| packet_of((6, from), None, OTHERS);
-    let [silent, answered] = [6, 7].map(|place| packet_of((place, 0), None, OTHERS));
+    let [silent, answered] = [6, 7].map(|which| packet_of((which, 0), None, OTHERS));
     // One conversation that was answered before, and one that was not.
     assert_eq!(loaded.run("triage", &silent), 1);
     assert_eq!(loaded.run("triage", &answered), 1);
     assert_eq!(loaded.run("triage", &packet_of((7, 1), None, OTHERS)), 1);
-    for (place, l4) in [(0, L4::Tcp), (6, L4::Udp), (7, L4::Udp)] {
-        let told = cache.apply(NOW, &until(key(place, l4), NOW + MINUTE));
-        assert_eq!(told, [], "{place}");
+    for (which, l4) in [(0, L4::Tcp), (6, L4::Udp), (7, L4::Udp)] {
+        let told = cache.apply(NOW, &until(key(which, l4), NOW + MINUTE));
+        assert_eq!(told, [], "{which}");
     }
     assert_eq!(
         [&syn, &silent].map(|packet| loaded.run("triage", packet)),

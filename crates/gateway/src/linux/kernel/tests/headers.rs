@@ -9,7 +9,7 @@ const OTHERS: &[u8] = b"\x99";
 const GNUTELLA: &[u8] = b"GNUTELLA CONNECT/0.6\r\n";
 /// The protocol of their packets.
 const TCP: u8 = 6;
-/// A connection's places over IPv4 and IPv6.
+/// A connection's numbers over IPv4 and IPv6.
 const PLACES: [usize; 2] = [0, 1];
 
 /// So many extension headers of this kind, eight bytes each, behind the fixed header of IPv6.
@@ -38,20 +38,20 @@ fn options_and_extension_headers_hide_nothing() {
     let Some(mut loaded) = asking("headers", "\"gnutella\"") else {
         return;
     };
-    let of = |(place, from), (number, flags, acknowledged), payload: &[u8]| {
-        packet_of((place, from), Some((number, flags, acknowledged)), payload)
+    let of = |(which, from), (number, flags, acknowledged), payload: &[u8]| {
+        packet_of((which, from), Some((number, flags, acknowledged)), payload)
     };
     // Whether a connection's first segment passes, once the connection has begun as any does.
     let mut passes = |packet: &[u8]| {
         loaded.forget();
-        let place = usize::from(packet[0] >> 4 == 6);
+        let which = usize::from(packet[0] >> 4 == 6);
         for (from, numbers) in [(0, (5, 0x02, 0)), (1, (9, 0x12, 6))] {
-            assert_eq!(loaded.run("triage", &of((place, from), numbers, b"")), 1);
+            assert_eq!(loaded.run("triage", &of((which, from), numbers, b"")), 1);
         }
         loaded.run("triage", packet) == 1
     };
     let [v4, v6] = PLACES
-        .map(|place| [OTHERS, GNUTELLA].map(|payload| of((place, 0), (6, 0x18, 10), payload)));
+        .map(|which| [OTHERS, GNUTELLA].map(|payload| of((which, 0), (6, 0x18, 10), payload)));
     for words in [0, 1, 9, 10] {
         assert!(passes(&with_options(&v4[0], words)), "{words}");
         assert!(!passes(&with_options(&v4[1], words)), "{words}");
@@ -69,15 +69,15 @@ fn options_and_extension_headers_hide_nothing() {
         assert!(!passes(&extended(&v6[0], kind, 1)), "{kind}");
     }
     // First, middle and last fragments; "do not fragment" is none.
-    for (place, whole) in [
+    for (which, whole) in [
         ([0x20, 0], false),
         ([0x20, 9], false),
         ([0, 9], false),
         ([0x40, 0], true),
     ] {
         let mut packet = v4[0].clone();
-        packet[6..8].copy_from_slice(&place);
-        assert_eq!(passes(&packet), whole, "{place:?}");
+        packet[6..8].copy_from_slice(&which);
+        assert_eq!(passes(&packet), whole, "{which:?}");
     }
     // A header shorter than one, and a packet shorter than its headers.
     let mut short = v4[0].clone();

@@ -150,38 +150,38 @@ fn calls_like_a_blocked_one_are_refused_and_nothing_else_is() {
     let Some(border) = border("refused") else {
         return;
     };
-    let tcp = |place, flags| packet_of((place, 0), Some((7, flags, 0)), b"");
+    let tcp = |which, flags| packet_of((which, 0), Some((7, flags, 0)), b"");
     let all = ANSWERS.map(|(name, ..)| name);
     // IPv4, IPv6, and IPv6 with an extension header.
-    for place in [0, 1, 3] {
-        assert!(border.refused_by(&tcp(place, SYN)).is_empty(), "{place}");
-        let blocked = until(key(place, L4::Tcp), NOW + MINUTE);
+    for which in [0, 1, 3] {
+        assert!(border.refused_by(&tcp(which, SYN)).is_empty(), "{which}");
+        let blocked = until(key(which, L4::Tcp), NOW + MINUTE);
         assert_eq!(border.cache.apply(NOW, &blocked), []);
-        assert_eq!(border.refused_by(&tcp(place, SYN)), all, "{place}");
+        assert_eq!(border.refused_by(&tcp(which, SYN)), all, "{which}");
         // With the flags of congestion notification it is a key as well.
-        assert_eq!(border.refused_by(&tcp(place, SYN | 0xc0)), all, "{place}");
+        assert_eq!(border.refused_by(&tcp(which, SYN | 0xc0)), all, "{which}");
         // What is under way, answers, and ends are none; neither is what goes the other way, or a
         // datagram.
         for flags in [0x12, 0x10, 0x18, 0x04, 0x11, 0] {
-            let refused = border.refused_by(&tcp(place, flags));
-            assert!(refused.is_empty(), "{place}, {flags:#x}: {refused:?}");
+            let refused = border.refused_by(&tcp(which, flags));
+            assert!(refused.is_empty(), "{which}, {flags:#x}: {refused:?}");
         }
-        let back = packet_of((place, 1), Some((7, SYN, 0)), b"");
-        assert!(border.refused_by(&back).is_empty(), "{place}");
-        let datagram = packet_of((place, 0), None, b"hello");
-        assert!(border.refused_by(&datagram).is_empty(), "{place}");
+        let back = packet_of((which, 1), Some((7, SYN, 0)), b"");
+        assert!(border.refused_by(&back).is_empty(), "{which}");
+        let datagram = packet_of((which, 0), None, b"hello");
+        assert!(border.refused_by(&datagram).is_empty(), "{which}");
         // From any port of the client, to no other of the server.
-        let mut other = tcp(place, SYN);
+        let mut other = tcp(which, SYN);
         let ports = other.len() - 20;
         other[ports + 1] ^= 1;
-        assert_eq!(border.refused_by(&other), all, "{place}");
+        assert_eq!(border.refused_by(&other), all, "{which}");
         other[ports + 3] ^= 1;
-        assert!(border.refused_by(&other).is_empty(), "{place}");
+        assert!(border.refused_by(&other).is_empty(), "{which}");
         // A datagram by the packet filter alone, which knows that it begins something.
         border
             .cache
-            .apply(NOW, &until(key(place, L4::Udp), NOW + MINUTE));
-        assert_eq!(border.refused_by(&datagram), [REFUSE_NEW], "{place}");
+            .apply(NOW, &until(key(which, L4::Udp), NOW + MINUTE));
+        assert_eq!(border.refused_by(&datagram), [REFUSE_NEW], "{which}");
     }
 }
 
@@ -233,9 +233,9 @@ fn neither_parts_of_packets_nor_other_networks_frames_are_refused() {
         }
     }
     // A first fragment and a later one.
-    for place in [[0x20, 0], [0, 9]] {
+    for which in [[0x20, 0], [0, 9]] {
         let mut fragment = syn.clone();
-        fragment[6..8].copy_from_slice(&place);
+        fragment[6..8].copy_from_slice(&which);
         assert!(border.refused_by(&fragment).is_empty());
     }
     // What is missing up to the flags; the kernel tries nothing without a whole header of IP.

@@ -212,7 +212,7 @@ fn rules_that_are_complete_are_left_out_but_if_others_name_them() {
     }
 }
 
-/// Windows that end at these places, each with the end of the one before.
+/// Windows that end at these positions, each with the end of the one before.
 fn windows<'a>(
     text: &'a [u8],
     ends: &'a [usize],
