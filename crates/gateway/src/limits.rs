@@ -321,7 +321,7 @@ pub const MAX_UNDER_WAY: u32 = 1 << 24;
 /// Source: chosen. Past it they are counted together: senders may have been made up.
 pub const MAX_UNANSWERED: usize = 256;
 
-/// Peers of a host, in flows that look encrypted, that are told apart.
+/// Peers of a host, in flows that look encrypted, that are distinguished.
 /// Source: twice [`MANY_PEERS`]. Past it further peers are not counted.
 pub const MAX_HOST_PEERS: usize = 16;
 
@@ -494,7 +494,7 @@ pub const MAX_CHUNK_LINE: usize = 8_192;
 /// Source: chosen: browsers that pipelined sent 32 at most. Past it the connection counts as lost.
 pub const MAX_PIPELINED: usize = 64;
 
-/// Bytes of a file name that a decoder tells.
+/// Bytes of a file name that a decoder emits.
 /// Source: chosen: four times what Linux's `NAME_MAX` (255) takes. Past it its beginning is cut
 /// off, as its end says what kind it is.
 pub const MAX_FILE_NAME: usize = 1_024;
@@ -613,8 +613,8 @@ pub const MAX_PARTIAL_FILES: usize = 256;
 
 /// States of the kernel's automaton before those that are alike are joined.
 /// Source: chosen: twice what the built-in signatures take; they are numbered in two bytes. Past it
-/// less is told apart and more is asked; past what that helps user space is asked about all packets
-/// of undecided flows.
+/// less is distinguished and more is asked; past what that helps user space is asked about all
+/// packets of undecided flows.
 pub const MAX_TRIAGE_STATES: usize = 8_192;
 
 /// Ports of one transport on which the kernel asks about everything because of signatures.
@@ -630,7 +630,7 @@ pub const MAX_EXPRESSION: usize = 256;
 /// Source: chosen: four times the longest built-in list. Past it the file is refused.
 pub const MAX_EXPRESSIONS: usize = 64;
 
-/// How often the gateway tells the kernel that it is there.
+/// How often the gateway renews its heartbeat in the kernel.
 /// Source: chosen: a sixth of [`PULSE`]. More often costs a system call each.
 pub const BEAT: Duration = Duration::from_millis(500);
 

@@ -84,7 +84,7 @@ impl Pipeline {
         self.tracker.live_flows()
     }
 
-    /// What is known of other flows; to tell it what the gateway knows otherwise.
+    /// What is known of other flows; to add what the gateway knows otherwise.
     #[must_use]
     pub fn surroundings(&self) -> &Surroundings {
         self.tracker.surroundings()

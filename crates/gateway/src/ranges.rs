@@ -69,7 +69,7 @@ impl Ranges {
     }
 
     /// Keeps those of the bytes of which there is no copy yet: all, or none if that costs more than
-    /// `room` or makes more than `parts` parts. Answers how many bytes were new.
+    /// `room` or makes more than `parts` parts. Returns how many bytes were new.
     pub(crate) fn insert(
         &mut self,
         at: u64,

@@ -1,4 +1,4 @@
-//! What is told of a finished flow.
+//! What is reported of a finished flow.
 
 use std::net::IpAddr;
 

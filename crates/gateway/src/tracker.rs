@@ -16,8 +16,8 @@ pub(crate) struct Tracked<T> {
     pub(crate) named_at: u64,
     /// The one that first named the application of that verdict.
     renamed_at: u64,
-    /// Other flows may be told something new of this one.
-    tells: bool,
+    /// There is something new of this flow for others.
+    has_news: bool,
     pub(crate) own: T,
 }
 
@@ -44,10 +44,10 @@ pub(crate) struct FlowEntry<'a, T> {
 }
 
 impl<T> FlowEntry<'_, T> {
-    /// Remembers what the flow's latest packets tell of its hosts, which others are judged by. Not
+    /// Remembers what the flow's latest packets show of its hosts, by which others are judged. Not
     /// to be called for what was refused: no host is judged by what it could not do.
     pub(crate) fn learn(&mut self) {
-        if std::mem::take(&mut self.flow.attachment.tells) {
+        if std::mem::take(&mut self.flow.attachment.has_news) {
             let answered = is_answered(self.flow);
             self.surroundings.note(self.flow, answered);
         }
@@ -148,7 +148,7 @@ impl<T: Default> Tracker<T> {
             let after = flow.attachment.inspection.held();
             self.buffered = self.buffered.saturating_sub(before).saturating_add(after);
             let news = flow.attachment.inspection.take_news() || inspecting;
-            flow.attachment.tells |= news || is_answered(flow) != answered;
+            flow.attachment.has_news |= news || is_answered(flow) != answered;
             if before == 0 && after > 0 {
                 self.holder = Some((slot, flow.serial));
             }

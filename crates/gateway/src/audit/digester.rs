@@ -31,7 +31,7 @@ impl Digester {
         }
     }
 
-    /// Takes in the next part of a file; answers its event if it is whole. Also answers what kept a
+    /// Takes in the next part of a file; returns its event if it is whole. Also returns what kept a
     /// file from being kept.
     pub fn take(&mut self, part: FilePart) -> (Option<Event>, Option<std::io::Error>) {
         let mut failed = None;

@@ -147,7 +147,7 @@ impl FileStore {
         Ok(())
     }
 
-    /// Counts bytes; answers how many there are.
+    /// Counts bytes; returns how many there are.
     fn charge(&self, bytes: u64) -> u64 {
         let mut held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
         *held = held.saturating_add(bytes);

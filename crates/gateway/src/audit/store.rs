@@ -172,7 +172,7 @@ impl AuditStore {
     }
 
     /// Forgets events before a time since the Unix epoch, and the oldest where there are more than
-    /// [`MAX_AUDIT_ROWS`]. Answers how many those were: they were forgotten before their time.
+    /// [`MAX_AUDIT_ROWS`]. Returns how many those were: they were forgotten before their time.
     ///
     /// # Errors
     /// The disk fails.
@@ -192,7 +192,7 @@ impl AuditStore {
     }
 
     /// Forgets the oldest events until those that are left take less than so many bytes, with a
-    /// tenth to spare. Answers how many were forgotten. The file keeps its size: what is free in it
+    /// tenth to spare. Returns how many were forgotten. The file keeps its size: what is free in it
     /// is used again.
     ///
     /// # Errors

@@ -47,7 +47,7 @@ impl<R: Read> Window<R> {
             .saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
     }
 
-    /// Reads until `need` bytes are in memory or the input ends; answers how many there are.
+    /// Reads until `need` bytes are in memory or the input ends; returns how many there are.
     /// The caller has bounded `need`.
     pub(super) fn fill(&mut self, need: usize) -> Result<usize, CaptureError> {
         while self.bytes().len() < need {
@@ -72,7 +72,7 @@ impl<R: Read> Window<R> {
         Ok(self.bytes().len())
     }
 
-    /// Passes over `count` bytes, in memory or not; answers how many there were.
+    /// Passes over `count` bytes, in memory or not; returns how many there were.
     pub(super) fn skip(&mut self, count: usize) -> Result<usize, CaptureError> {
         let mut left = count;
         while left > 0 {

@@ -46,7 +46,7 @@ pub(super) fn messages(message: &Message<'_>, _: &mut Memory) -> Option<Finding>
         let Some(body) = reader.take(body) else {
             break;
         };
-        // One whole message of an extension, with a dictionary of its own words, tells as much.
+        // One whole message of an extension, with a dictionary of its own words, proves as much.
         if kind == 20
             && let Some(words) = extension(body)
         {

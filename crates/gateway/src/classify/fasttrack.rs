@@ -27,7 +27,7 @@ pub(super) fn transfer(message: &Message<'_>, memory: &mut Memory) -> Option<Fin
     if !message.bytes.starts_with(b"GET ") {
         return lines.then(|| Finding::certain("an answer with Kazaa's header lines"));
     }
-    // Most requests are none: told apart before the line is parsed.
+    // Most requests are none: they are ruled out before the line is parsed.
     if !lines && !message.bytes.starts_with(b"GET /.") {
         return None;
     }

@@ -60,10 +60,10 @@ pub struct Inspection {
     /// Who spoke last, and where in its stream it began to.
     turn: Option<(Direction, u16)>,
     /// Directions that have sent data, and whether one of them was new.
-    heard: [bool; 2],
+    seen: [bool; 2],
     news: bool,
     /// Others know what is spoken here.
-    told: bool,
+    published: bool,
     /// Both sides have had their turn, and nothing has named it.
     overlooked: bool,
     done: bool,
@@ -99,7 +99,7 @@ impl Inspection {
 
     /// There were data, if only a few small segments that make up no whole one.
     pub(crate) fn has_data(&self) -> bool {
-        self.heard.contains(&true)
+        self.seen.contains(&true)
     }
 
     /// Bytes of stream that are kept, those of a QUIC client's hello and of lines that may announce
@@ -220,7 +220,7 @@ impl Inspection {
         &mut self.memory
     }
 
-    /// A message goes on in later packets, which may tell more.
+    /// A message goes on in later packets, which may show more.
     pub(super) fn is_unfinished(&self) -> bool {
         self.memory.unfinished
     }
@@ -296,19 +296,19 @@ impl Inspection {
 
     /// Notes that a direction has sent data.
     pub(super) fn hear(&mut self, direction: Direction) {
-        if let Some(heard) = self.heard.get_mut(direction.slot()) {
-            self.news |= !*heard;
-            *heard = true;
+        if let Some(seen) = self.seen.get_mut(direction.slot()) {
+            self.news |= !*seen;
+            *seen = true;
         }
     }
 
     /// Marks that other flows may know what is spoken here; `false` if they do.
-    pub(super) fn tell(&mut self) -> bool {
-        !std::mem::replace(&mut self.told, true)
+    pub(super) fn publish(&mut self) -> bool {
+        !std::mem::replace(&mut self.published, true)
     }
 
-    /// The flow may tell others something new: it is inspected or listened to, or a side has spoken
-    /// for the first time.
+    /// The flow may have something new for others: it is inspected or listened to, or a side has
+    /// spoken for the first time.
     pub(crate) fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news) || !self.done || self.listening.is_some()
     }

@@ -69,11 +69,11 @@ impl Listening {
             rest = joined.and_then(|joined| all(self.listener, joined, &mut found));
         }
         if let Some(rest) = rest {
-            // What was heard is not heard again; the next one may have begun behind it.
+            // What was taken is not taken again; the next one may have begun behind it.
             self.lines.forget(direction);
-            let heard = payload.len().saturating_sub(rest);
-            let begun = payload.get(heard..).unwrap_or_default();
-            let sequence = tcp.sequence.wrapping_add(length32(heard));
+            let taken = payload.len().saturating_sub(rest);
+            let begun = payload.get(taken..).unwrap_or_default();
+            let sequence = tcp.sequence.wrapping_add(length32(taken));
             self.lines.take_in(direction, sequence, begun, room);
         }
         found
@@ -178,13 +178,13 @@ mod tests {
 
     fn last(segments: &[(u32, &[u8])]) -> Option<Vec<u8>> {
         let mut lines = Lines::default();
-        let mut heard = None;
+        let mut taken = None;
         for (sequence, segment) in segments {
-            heard = lines
+            taken = lines
                 .take_in(FromClient, *sequence, segment, ROOM)
                 .map(<[u8]>::to_vec);
         }
-        heard
+        taken
     }
 
     #[test]

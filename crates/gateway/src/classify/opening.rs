@@ -131,12 +131,12 @@ pub(crate) struct Opening {
     bytes: [Bytes; TURNS],
     leads: [Lead; TURNS],
     begun: bool,
-    /// Of each side's last datagram a number that tells it from others.
+    /// Of each side's last datagram a number that distinguishes it from others.
     last: [u64; 2],
 }
 
-/// Lengths of the first turns, the client's and the server's of random bytes; or the client's both,
-/// where the answer is too short to tell.
+/// Lengths of the first turns, the client's and the server's of random bytes; or the client's
+/// both, where the response is too short to decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// Bytes that the client sent before the server did.
@@ -203,7 +203,7 @@ impl Opening {
 
     /// The shape, if both sides have spoken and what they said looks random, from the first byte
     /// on and in each turn. Of an answer of less than [`TELLING`] bytes, as obfuscated eDonkey may
-    /// give, nothing can be told: then what the client says next counts.
+    /// give, nothing can be decided: then what the client sends next counts.
     pub(crate) fn shape(&self) -> Option<Shape> {
         let [client, server, third] = self.lengths;
         let [first, answer, more] = &self.bytes;

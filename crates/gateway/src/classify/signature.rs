@@ -105,9 +105,9 @@ pub struct Signature {
     pub(crate) needs: Vec<Expression>,
     /// Openings by which the kernel may take a flow for this application.
     pub(crate) known: Vec<Expression>,
-    /// What those of its messages begin with that tell names; `None`: all may.
+    /// What those of its messages begin with that contain names; `None`: all may.
     pub(crate) naming: Option<Vec<Expression>>,
-    /// Texts behind which a head tells a host, on the same line, and it tells nothing else.
+    /// Texts behind which a head names a host, on the same line, and it names nothing else.
     pub(crate) name_after: Vec<Expression>,
     pub(super) check: Option<Check>,
     /// Later messages do not matter to it.

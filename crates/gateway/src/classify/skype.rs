@@ -2,7 +2,7 @@
 //!
 //! Source: Baset and Schulzrinne, "An Analysis of the Skype Peer-to-Peer Internet Telephony
 //! Protocol" (2006), and later measurements: two bytes of identifier, then a byte whose lower half
-//! tells the kind.
+//! gives the kind.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! STUN (RFC 8489) and TURN (RFC 8656): how calls and WebRTC find a way through NATs, and by which
 //! relay.
 //!
-//! Who calls is often told by the relay: TURN servers name their realm, and WhatsApp's messages
-//! carry attributes of its own.
+//! The application often follows from the relay: TURN servers name their realm, and WhatsApp's
+//! messages carry attributes of its own.
 
 use super::message::{Finding, Memory, Message, text};
 use crate::reader::Reader;

@@ -107,7 +107,7 @@ impl Surroundings {
         self.known().members.insert(endpoint, member.to_owned());
     }
 
-    /// Takes in what a flow's latest packets told, which is nothing of most. Call it after each
+    /// Takes in what a flow's latest packets showed, which is nothing of most. Call it after each
     /// inspected packet that goes on. `answered`: both sides take part; of what one side alone
     /// says nothing is believed, because anybody can say it in its name.
     pub fn note(
@@ -144,7 +144,7 @@ impl Surroundings {
                     || is_call(flow.l4, &verdict.application)
                     || verdict.application == I2P
                     || verdict.details.member.is_some();
-                if matters && flow.attachment.as_mut().tell() {
+                if matters && flow.attachment.as_mut().publish() {
                     self.known().note_application(flow, speaks);
                 }
             }

@@ -1,7 +1,8 @@
 //! Syncthing: local discovery (version 4), relays, and the first message of its block exchange.
 //!
-//! Sources: docs.syncthing.net, "Local Discovery Protocol v4", "Relay Protocol v1", "Block Exchange
-//! Protocol v1". Between two devices all is TLS; there the name of the application protocol tells.
+//! Sources: docs.syncthing.net, "Local Discovery Protocol v4", "Relay Protocol v1", "Block
+//! Exchange Protocol v1". Between two devices all is TLS; there the name of the application
+//! protocol decides.
 
 use super::message::{Finding, Memory, Message};
 use crate::reader::{Reader, index};

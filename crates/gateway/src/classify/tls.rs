@@ -14,7 +14,7 @@ const CERTIFICATE: u8 = 11;
 /// RFC 5246 §6.2.3: a protected record may add 2 048 bytes to 2^14.
 const MAX_RECORD: u16 = 18_432;
 
-/// What a ClientHello offers, as far as it tells applications apart.
+/// What a ClientHello offers, as far as it distinguishes applications.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Offer {
     /// RFC 6066 §3: the server's name.

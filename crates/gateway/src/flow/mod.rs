@@ -105,7 +105,7 @@ pub struct Flow<T> {
     pub attachment: T,
     closed: bool,
     /// Which sides have sent anything.
-    heard: [bool; 2],
+    seen: [bool; 2],
     proof: Proof,
     established: bool,
     opening_sequence: Option<u32>,
@@ -181,7 +181,7 @@ impl<T: Default> Flow<T> {
             serial,
             attachment: T::default(),
             closed: false,
-            heard: [false; 2],
+            seen: [false; 2],
             proof: Proof::default(),
             established: false,
             // A SYN-ACK names the SYN's number, so the connection is known even if that was not
@@ -275,15 +275,15 @@ impl<T> Flow<T> {
         }
         self.closed |= packet.tcp.is_some_and(|tcp| tcp.fin || tcp.rst);
         let direction = self.direction(packet);
-        if let Some(heard) = self.heard.get_mut(direction.slot()) {
-            *heard = true;
+        if let Some(seen) = self.seen.get_mut(direction.slot()) {
+            *seen = true;
         }
         self.proof
             .take_in(packet, direction, self.packets, self.opening_sequence);
         // A SYN and a SYN+ACK cost their senders nothing. The third packet of the handshake, or
-        // data, show that there is a connection; both sides must be heard, because anyone
-        // can send what looks like a third packet.
-        let third = packet.tcp.is_none_or(|tcp| !tcp.syn && !tcp.rst) && self.heard == [true; 2];
+        // data, show that there is a connection; both sides must be seen, because anyone can send
+        // what looks like a third packet.
+        let third = packet.tcp.is_none_or(|tcp| !tcp.syn && !tcp.rst) && self.seen == [true; 2];
         let data = !packet.payload.is_empty() && packet.tcp.is_none_or(|tcp| !tcp.syn);
         self.established |= third || data;
     }

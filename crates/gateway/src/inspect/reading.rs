@@ -40,7 +40,7 @@ pub(super) trait Reading: std::fmt::Debug + Send {
     fn held(&self) -> usize;
 }
 
-/// Reads until it must give up; then it tells why, and holds nothing any more.
+/// Reads until it must give up; then it emits the reason, and holds nothing any more.
 #[derive(Debug)]
 pub(super) struct UntilLost<T>(Option<T>);
 

@@ -18,9 +18,9 @@ pub const KERNEL_DATAGRAMS: u32 = 8_192;
 /// is forgotten: what is said in its connection is not taken for a beginning.
 pub const KERNEL_CALLS: u32 = 65_536;
 
-/// Bytes that the in-kernel path keeps of what has passed in an undecided flow, for user space when
-/// that is asked later. Source: chosen: the first messages of applications are shorter. Past it
-/// something is missing, and user space is told so.
+/// Bytes that the in-kernel path keeps of what has passed in an undecided flow, for user space
+/// when that is asked later. Source: chosen: the first messages of applications are shorter. Past
+/// it something is missing, and user space is notified.
 pub const KERNEL_KEPT: usize = 1_024;
 
 /// Bytes of one packet that are kept so.
@@ -33,14 +33,14 @@ pub const KERNEL_KEPT_PACKET: u32 = 256;
 pub const KERNEL_HANDING: u32 = 1 << 20;
 
 /// Bytes of refusals that wait for user space to read them.
-/// Source: chosen: four thousand. Past it they are counted and not told.
+/// Source: chosen: four thousand. Past it they are counted and not reported.
 pub const KERNEL_TELLING: u32 = 256 * 1_024;
 
 /// Extension headers of IPv6 that the in-kernel path looks behind.
 /// Source: RFC 8200 §4.1 knows six, in any order. With more, user space decides.
 pub const KERNEL_EXTENSIONS: u32 = 6;
 
-/// Interfaces of a border that the in-kernel path tells from others.
+/// Interfaces of a border that the in-kernel path knows.
 /// Source: chosen; each packet is compared with them. Past it packets of all interfaces are judged,
 /// whether they cross the border or not.
 pub const MAX_TRIAGE_INTERFACES: usize = 16;
@@ -75,9 +75,9 @@ pub const UDP_IDLE: Duration = Duration::from_secs(360);
 /// Source: the same as [`MAX_FLOWS`](super::MAX_FLOWS). Past it the oldest is forgotten.
 pub const MAX_BLOCKED: usize = 65_536;
 
-/// For how long refused attempts to one blocked endpoint are counted before they are told as one
-/// event. Source: chosen: writing each down took two thirds of what a storm of them cost, and a
-/// reader wants to know how many there were, not each. The first one is told at once.
+/// For how long refused attempts to one blocked endpoint are counted before they are reported as
+/// one event. Source: chosen: writing each down took two thirds of what a storm of them cost, and
+/// a reader wants to know how many there were, not each. The first one is reported at once.
 pub const REFUSALS_REPORTED: Duration = Duration::from_secs(10);
 
 /// Bytes of each payload that the kernel looks at before it passes a packet unasked.

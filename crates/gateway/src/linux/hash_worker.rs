@@ -139,11 +139,11 @@ mod tests {
 
     #[test]
     fn a_file_that_comes_too_fast_is_reported_unhashed() {
-        let (told, events) = channel();
+        let (sender, events) = channel();
         let (word, words) = channel::<()>();
         let deliver = Box::new(move |event| {
             words.recv().ok();
-            told.send(event).ok();
+            sender.send(event).ok();
         });
         let mut worker = HashWorker::start(Digester::default(), deliver).unwrap();
         // The thread is busy telling this one, for as long as the test wants.

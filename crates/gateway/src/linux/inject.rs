@@ -38,7 +38,7 @@ pub struct Frames {
     bridges: Vec<Bridge>,
     /// Who sent packets with this source, a host or the router before it, and through which
     /// bridge.
-    heard: Generations<IpAddr, Heard>,
+    neighbours: Generations<IpAddr, Heard>,
 }
 
 struct Bridge {
@@ -96,7 +96,7 @@ impl Injector {
         }
         Ok(Self::Bridged(Box::new(Frames {
             bridges,
-            heard: Generations::new(MAX_NEIGHBOURS),
+            neighbours: Generations::new(MAX_NEIGHBOURS),
         })))
     }
 
@@ -112,7 +112,7 @@ impl Injector {
     /// Notes where a host is, or the router before it, and behind which bridge.
     pub fn hear_of(&mut self, host: IpAddr, at: Mac, through: u32) {
         if let Self::Bridged(frames) = self {
-            frames.heard.insert(host, Heard { at, through });
+            frames.neighbours.insert(host, Heard { at, through });
         }
     }
 
@@ -196,13 +196,16 @@ impl Frames {
     /// port.
     fn send(&mut self, packet: &[u8], source: IpAddr, destination: IpAddr) -> io::Result<()> {
         let unreachable = || io::Error::from(io::ErrorKind::HostUnreachable);
-        let to = *self.heard.get(&destination).ok_or_else(unreachable)?;
+        let to = *self.neighbours.get(&destination).ok_or_else(unreachable)?;
         let goes = |bridge: &Bridge| bridge.index == to.through;
-        // Who was heard through none of them, as the kernel did not say, is looked for at the
-        // first.
+        // A host that was seen through none of them, as the kernel did not say, is looked for at
+        // the first.
         let index = self.bridges.iter().position(goes).unwrap_or_default();
         let bridge = self.bridges.get_mut(index).ok_or_else(unreachable)?;
-        let from = self.heard.get(&source).map_or(bridge.own, |from| from.at);
+        let from = self
+            .neighbours
+            .get(&source)
+            .map_or(bridge.own, |from| from.at);
         let to = to.at;
         if to == from {
             // Somebody has sent in another's name.
@@ -289,7 +292,7 @@ mod tests {
         };
         let mut injector = Injector::Bridged(Box::new(Frames {
             bridges: vec![bridge(5, &wires[0]), bridge(7, &wires[1])],
-            heard: Generations::new(100),
+            neighbours: Generations::new(100),
         }));
         let hosts: [([u8; 4], Mac, u32); 4] = [
             ([10, 0, 0, 1], [1; 6], 5),

@@ -36,7 +36,7 @@ pub fn give_up(kernel_path: bool) -> io::Result<()> {
     }
     // The packet filter's tools load their modules when they are used first, and may not later.
     for program in ["iptables", "ip6tables"] {
-        // Whether they can is told when they are needed.
+        // Whether they can shows when they are needed.
         tool(program).run(&["-t", "mangle", "-n", "-L"], "").ok();
     }
     for bit in 0..u64::BITS {

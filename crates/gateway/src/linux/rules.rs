@@ -9,7 +9,7 @@
 //! | `RINGWAY-MARK` | FORWARD, first of all | takes packets that come back from the queue with a verdict as their mark: saves it to the connection, takes the bits off the packet, drops what is blocked |
 //! | `RINGWAY-CLASS` | `RINGWAY`, `RINGWAY-MARK` | puts the packets of classes into theirs |
 //!
-//! Most packets are of connections that are let through for good. Marks tell them, before anything
+//! Most packets are of connections that are let through for good. Marks show them, before anything
 //! compares interfaces' names, which costs several times as much: they meet one match, and no
 //! other hook. So a verdict sends its packet through FORWARD's rules once more (`NF_REPEAT`) in
 //! place of on to POSTROUTING, where each packet of every connection would be looked at for the
@@ -135,7 +135,7 @@ impl Rules {
         )
     }
 
-    /// Puts the rules in force, in place of any that an earlier run left. Answers what of it
+    /// Puts the rules in force, in place of any that an earlier run left. Returns what of it
     /// programs do; none do anything where the kernel has no match `bpf`.
     ///
     /// # Errors
@@ -312,8 +312,8 @@ impl Rules {
             "-A {FORWARD} -m connmark --mark {} -m conntrack --ctdir REPLY -j RETURN",
             self.marks.whole(Offload::AnswersPass)
         ));
-        // Elsewhere they are asked about: they tell what a receiver has, and answer resets that did
-        // not fit.
+        // Elsewhere they are asked about: they show what a receiver has, and respond to resets
+        // that did not fit.
         lines.extend(bare.map(|program| {
             let passing = self.marks.whole(Offload::AnswersPass);
             format!(
@@ -365,7 +365,7 @@ impl Rules {
             .map(|program| format!("-A {UNDECIDED} -m conntrack --ctstate NEW {program} -j DROP"));
         let (fresh, _) = self.numbers();
         let queues = ["tcp", "udp"].map(|what| self.queue(UNDECIDED, what, &fresh));
-        // Errors (ICMP) tell of a flow that was allowed: without them no path's MTU is found.
+        // Errors (ICMP) concern a flow that was allowed: without them no path's MTU is found.
         let other = self.drops_other.then(|| {
             [
                 format!("-A {UNDECIDED} -m conntrack --ctstate RELATED -j RETURN"),

@@ -11,7 +11,7 @@ pub(super) const TC: Tool = Tool {
     name: "tc",
     package: "iproute2",
 };
-/// The tree's handle, so that it is told from others'.
+/// The tree's handle, which distinguishes it from others'.
 const HANDLE: &str = "7a11";
 const HANDLE_NUMBER: u32 = 0x7a11;
 const FIRST_MINOR: usize = 0x10;

@@ -35,7 +35,7 @@ pub(super) const IP: Tool = Tool {
 };
 
 impl Tool {
-    /// Runs it; answers what it printed.
+    /// Runs it; returns what it printed.
     pub(super) fn run(self, arguments: &[&str], input: &str) -> Result<String, ToolError> {
         let path = self
             .find()
@@ -56,9 +56,9 @@ impl Tool {
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
-        let told = String::from_utf8_lossy(&output.stderr);
-        let told = told.trim().replace('\n', "; ");
-        Err(ToolError::Refused(self.name, told))
+        let message = String::from_utf8_lossy(&output.stderr);
+        let message = message.trim().replace('\n', "; ");
+        Err(ToolError::Refused(self.name, message))
     }
 
     /// The same without input, for what there is nothing of where the tool is not installed: `None`

@@ -130,7 +130,7 @@ fn put(bytes: &mut [u8], at: usize, value: u16) {
 }
 
 /// Puts another payload of the same length into a captured TCP or UDP packet and fills in the
-/// transport's checksum. Answers whether it could: a packet that is cut, source-routed or of
+/// transport's checksum. Returns whether it could: a packet that is cut, source-routed or of
 /// another length stays as it is.
 #[must_use]
 pub fn replace_payload(link: LinkType, bytes: &mut [u8], payload: &[u8]) -> bool {

@@ -47,7 +47,7 @@ impl Decoder {
     }
 
     /// Takes in one packet and hands on what it completes: most often itself, seldom nothing or
-    /// several. Answers why it takes part in no flow, if that is so.
+    /// several. Returns why it takes part in no flow, if that is so.
     pub(crate) fn handle_packet(
         &mut self,
         now: Duration,

@@ -1,4 +1,4 @@
-//! Which flows a policy may concern whatever their application, told by what the first packet says.
+//! Which flows a policy may concern whatever their application, by the fields of the first packet.
 
 use std::ops::RangeInclusive;
 

@@ -39,8 +39,8 @@ impl Expression {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let program = Program::compile(text).map_err(|errors| {
             let first = errors.errors.first();
-            let told = first.map_or_else(String::new, |error| format!(": {}", error.msg));
-            format!("`{text}` is no CEL expression{told}")
+            let detail = first.map_or_else(String::new, |error| format!(": {}", error.msg));
+            format!("`{text}` is no CEL expression{detail}")
         })?;
         let (needs_found, needs_content) = {
             let references = program.references();

@@ -119,7 +119,7 @@ impl Matcher {
                 .is_none_or(|when| when.holds(flow, Some(item)))
     }
 
-    /// Conditions that can be told from the first packet.
+    /// Conditions that the first packet decides.
     fn early(&self, flow: &FlowFacts<'_>, way: Direction) -> bool {
         let (client, server) = (flow.client.ip(), flow.server.ip());
         self.l4.is_none_or(|l4| l4 == flow.l4)

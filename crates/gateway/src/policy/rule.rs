@@ -8,7 +8,7 @@ use super::matcher::Matcher;
 pub enum Action {
     /// It goes on; the kernel carries the rest of the flow.
     Allow,
-    /// It is dropped, and both sides of a TCP connection are told.
+    /// It is dropped, and both sides of a TCP connection are reset.
     Block,
     /// It goes on within a class of bandwidth.
     Shape,

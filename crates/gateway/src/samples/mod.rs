@@ -124,7 +124,7 @@ fn samples() -> [Sample; 9] {
     ]
 }
 
-/// Writes the samples into a folder, which must exist; answers their paths.
+/// Writes the samples into a folder, which must exist; returns their paths.
 ///
 /// # Errors
 /// A file cannot be written.

@@ -15,6 +15,6 @@ pub type Start = Box<dyn Fn() -> Box<dyn Scanner> + Send>;
 
 /// Looks at windows of files. The windows of one file come in their order.
 pub trait Scanner {
-    /// Looks at one window. What can only be told of a whole file is told with its last window.
+    /// Looks at one window. What only a whole file shows is reported with its last window.
     fn scan(&mut self, job: &ScanJob) -> Scanned;
 }

@@ -285,7 +285,7 @@ impl Starting<'_> {
             gateway.share(knowledge.get_or_insert_with(|| gateway.knowledge()));
             let work = Work {
                 gateway,
-                // The first one is told what the kernel does.
+                // The first one receives the kernel's reports.
                 shared: self.kernel.as_mut().map(|kernel| {
                     let reports = kernel.take_reports(&installation.rules.border);
                     (kernel.shared(), reports)

@@ -25,7 +25,7 @@ pub trait System: Send + Sync + std::fmt::Debug {
     /// The system refuses, maybe half-way.
     fn set_up(&self, policy: &Policy, mode: Mode) -> Result<(), ServiceError>;
 
-    /// Puts rules and classes back where they are not as they were put in force; answers whether it
+    /// Puts rules and classes back where they are not as they were put in force; returns whether it
     /// had to.
     ///
     /// # Errors
@@ -207,7 +207,7 @@ impl Controller {
         self.wake.send(Wake::Closed).ok();
     }
 
-    /// Keeps the policy on trial; answers its name.
+    /// Keeps the policy on trial; returns its name.
     ///
     /// # Errors
     /// No policy is on trial.
@@ -344,7 +344,7 @@ impl Controller {
         Ok(policy)
     }
 
-    /// Reads, tries and puts to work another policy; answers what to say of it. Nothing changes if
+    /// Reads, tries and puts to work another policy; returns a text about it. Nothing changes if
     /// anything is wrong with it.
     ///
     /// # Errors
@@ -375,21 +375,21 @@ impl Controller {
             .map_err(|failure| vec![failure.to_string()])?;
         let name = next.name.clone();
         tracing::info!(policy = name, mode = ?next.mode, "another policy is at work");
-        let told = self.put_in_force(next, trial);
+        let when = self.put_in_force(next, trial);
         let queues = self.queues.len();
         Ok(if obey == queues {
-            format!("{name} is at work {told}")
+            format!("{name} is at work {when}")
         } else {
             format!(
-                "{name} is at work {told}, but only {obey} of {queues} queues answer: restart the gateway, its log says why"
+                "{name} is at work {when}, but only {obey} of {queues} queues answer: restart the gateway, its log says why"
             )
         })
     }
 
-    /// Takes down that this policy is at work, and until when; answers that in words.
+    /// Takes down that this policy is at work, and until when; returns that in words.
     fn put_in_force(&self, next: InForce, trial: Option<Duration>) -> String {
         let mut state = held(&self.state);
-        let told = match trial {
+        let when = match trial {
             Some(trial) => {
                 // What was confirmed last is what comes back, also after several attempts.
                 let earlier = state.trial.take().map(|trial| trial.before);
@@ -410,7 +410,7 @@ impl Controller {
         state.now = next;
         drop(state);
         self.retimed();
-        told
+        when
     }
 
     /// Brings the earlier policy back if its time has come.
@@ -449,7 +449,7 @@ impl Controller {
         state.trial = None;
     }
 
-    /// Puts a policy to work; answers how many queues obey it. What the system refuses half-way is
+    /// Puts a policy to work; returns how many queues obey it. What the system refuses half-way is
     /// taken back there: the queues have the policy before, and the kernel must not pass what
     /// only another one lets pass.
     fn put(&self, next: &InForce) -> Result<usize, ServiceError> {

@@ -1,4 +1,4 @@
-//! The in-kernel path: had or done without, and told what it need not ask about.
+//! The in-kernel path: had or done without, and what it need not ask about.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,8 +38,8 @@ fn missing(refused: &KernelError) -> ServiceError {
     ))
 }
 
-/// Puts it to work, and answers where the connection cache is; without one, what an earlier run may
-/// have left goes.
+/// Puts it to work, and returns where the connection cache is; without one, what an earlier run
+/// may have left goes.
 pub(super) fn attach(
     kernel: Option<&mut Kernel>,
     border: &Border,
@@ -63,7 +63,7 @@ pub(super) fn attach(
     }
 }
 
-/// How the in-kernel path is told what it need not ask about.
+/// Puts into the in-kernel path what it need not ask about.
 #[derive(Clone, Debug)]
 pub(super) struct InKernel {
     judge: Arc<Mutex<Judge>>,
@@ -88,7 +88,7 @@ impl InKernel {
         })
     }
 
-    /// Tells the kernel; answers whether it may pass anything by this policy.
+    /// Puts it into the kernel; returns whether it may pass anything by this policy.
     pub(super) fn put(&self, policy: &Policy) -> Result<bool, ServiceError> {
         let triage = match Triage::new(&self.signatures, policy) {
             Ok(triage) if triage.asks_everything() => {

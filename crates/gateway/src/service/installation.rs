@@ -31,7 +31,7 @@ pub(super) struct Installation {
     wants_kernel: bool,
     /// Where the bpf file system is.
     pub(super) bpffs: PathBuf,
-    /// What the in-kernel path is told of policies, where there is one.
+    /// What puts policies into the in-kernel path, where there is one.
     in_kernel: Option<InKernel>,
     /// Where connections are taken that end here.
     doors: Option<Doors>,
@@ -159,7 +159,7 @@ impl Installation {
         new.zip(followed)
     }
 
-    /// Has rules name the programs of the in-kernel path, and tells that of policies.
+    /// Has rules name the programs of the in-kernel path, which receives policies from then on.
     pub(super) fn use_kernel(&mut self, kernel: &mut Kernel, set: &SignatureSet, packets: u8) {
         self.rules.programs = Some(Programs {
             folder: kernel.folder().to_owned(),
@@ -243,8 +243,8 @@ impl Installation {
         Ok(())
     }
 
-    /// Puts the rules and the redirection back where others have changed them; answers whether they
-    /// had.
+    /// Puts the rules and the redirection back where others have changed them; returns whether
+    /// they had.
     fn rules_back(&self, policy: &Policy, mode: Mode) -> Result<bool, ServiceError> {
         let mut laid = held(&self.laid);
         let Some(laid) = &mut *laid else {

@@ -17,7 +17,7 @@ struct Row {
     until: Duration,
     /// Events that were written since the row began.
     written: u32,
-    /// The latest of those that were not, and how many attempts they tell of.
+    /// The latest of those that were not, and how many attempts they report.
     rest: Option<(Event, u64)>,
 }
 
@@ -62,7 +62,7 @@ impl Joined {
     /// All that is joined and was not written.
     pub(super) fn rest(&mut self) -> Vec<Event> {
         let rows = std::mem::take(&mut self.rows);
-        rows.into_values().filter_map(Row::told).collect()
+        rows.into_values().filter_map(Row::into_event).collect()
     }
 
     fn take_in(&mut self, now: Duration, event: Event) -> Option<Event> {
@@ -97,7 +97,7 @@ impl Joined {
     /// Events of rows whose time is over.
     fn due(&mut self, now: Duration) -> Vec<Event> {
         let over = self.rows.extract_if(|_, row| row.until <= now);
-        over.filter_map(|(_, row)| row.told()).collect()
+        over.filter_map(|(_, row)| row.into_event()).collect()
     }
 
     fn refill(&mut self, now: Duration) -> u64 {
@@ -111,7 +111,7 @@ impl Joined {
 }
 
 impl Row {
-    fn told(self) -> Option<Event> {
+    fn into_event(self) -> Option<Event> {
         let (mut event, attempts) = self.rest?;
         event.attempts = Some(attempts);
         Some(event)
@@ -167,8 +167,8 @@ mod tests {
         let each = usize::try_from(JOINED_AFTER).unwrap();
         assert_eq!((first.len(), left_out), (each, 0));
         let (rest, _) = joined.sift(begun + JOINED_FOR, Vec::new());
-        let told: Vec<Option<u64>> = rest.iter().map(|event| event.attempts).collect();
-        assert_eq!(told, [u64::try_from(count - each).ok()]);
+        let reported: Vec<Option<u64>> = rest.iter().map(|event| event.attempts).collect();
+        assert_eq!(reported, [u64::try_from(count - each).ok()]);
         assert!(joined.rest().is_empty());
     }
 

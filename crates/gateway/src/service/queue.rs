@@ -103,7 +103,7 @@ impl QueueThread {
 }
 
 /// Ends all queues, also behind one that has failed: what the others have to report is not lost.
-/// Answers the first failure.
+/// Returns the first failure.
 pub(super) fn end_all(queues: Vec<QueueThread>) -> Result<(), ServiceError> {
     for queue in &queues {
         // A loop that has ended already takes no order.
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn queues_behind_one_that_failed_end_as_well_and_the_first_failure_is_told() {
-        let (events, told) = channel();
+        let (events, received) = channel();
         let failed = |why: &'static str| queue(move |_orders| Err(io::Error::other(why)));
         let slow = queue(move |orders| {
             assert!(matches!(orders.recv(), Ok(Order::Stop)));
@@ -153,7 +153,7 @@ mod tests {
         });
         let ended = end_all(vec![failed("the first"), slow, failed("another")]);
         // They have ended by now: nothing comes later.
-        assert_eq!(told.try_iter().collect::<Vec<_>>(), ["its last event"]);
+        assert_eq!(received.try_iter().collect::<Vec<_>>(), ["its last event"]);
         let message = ended.unwrap_err().to_string();
         assert!(message.contains("the first"), "{message}");
     }

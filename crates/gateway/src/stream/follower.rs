@@ -134,7 +134,7 @@ impl<T: Copy> Stream<T> {
     }
 
     /// The next `bytes` bytes went by unseen, or go by so; `acknowledged` is how far the receiver
-    /// has them. Answers whether it can be: the receiver may have nothing behind them, and has
+    /// has them. Returns whether it can be: the receiver may have nothing behind them, and has
     /// to have them all if numbers would be ambiguous.
     pub fn pass_over(&mut self, bytes: u64, acknowledged: u32) -> bool {
         let Some(next) = self.next else { return false };
@@ -153,7 +153,7 @@ impl<T: Copy> Stream<T> {
         true
     }
 
-    /// So many bytes from this number on have gone on unread. Answers whether they were the next
+    /// So many bytes from this number on have gone on unread. Returns whether they were the next
     /// ones.
     pub fn skip(&mut self, sequence: u32, bytes: u32) -> bool {
         let due = self.next.is_none_or(|next| next == sequence);

@@ -77,7 +77,7 @@ impl Window {
         self.chunks.push_back(chunk);
     }
 
-    /// Puts bytes where the last chunk has room; answers those for which it has none.
+    /// Puts bytes where the last chunk has room; returns those for which it has none.
     fn fill<'a>(&mut self, new: &'a [u8]) -> &'a [u8] {
         let Some(chunk) = self.chunks.back_mut() else {
             return new;

@@ -128,16 +128,21 @@ pub(super) fn own(signature: &Signature) -> Clause {
 }
 
 /// What messages of one signature must have that tell a name of another. `None`: they tell none.
-pub(super) fn naming(by_name: &Signature, told: &Signature) -> Option<Clause> {
-    let own = own(told);
-    if !told.name_after.is_empty() {
+pub(super) fn naming(by_name: &Signature, refined: &Signature) -> Option<Clause> {
+    let own = own(refined);
+    if !refined.name_after.is_empty() {
         let hosts = by_name.hosts.iter();
         let needs: Vec<Expression> = hosts
-            .flat_map(|host| told.name_after.iter().map(move |after| after.before(host)))
+            .flat_map(|host| {
+                refined
+                    .name_after
+                    .iter()
+                    .map(move |after| after.before(host))
+            })
             .collect();
         return (!needs.is_empty()).then_some(Clause { needs, ..own });
     }
-    match &told.naming {
+    match &refined.naming {
         None => Some(own),
         Some(none) if none.is_empty() => None,
         Some(openings) => Some(Clause {

@@ -363,9 +363,9 @@ mod tests {
         keys.flatten().collect()
     }
 
-    fn told(cache: &mut ConnectionCache) -> Vec<u64> {
-        let told = cache.take_refusals();
-        told.iter().map(|refusals| refusals.attempts).collect()
+    fn reported(cache: &mut ConnectionCache) -> Vec<u64> {
+        let reported = cache.take_refusals();
+        reported.iter().map(|refusals| refusals.attempts).collect()
     }
 
     #[test]
@@ -418,13 +418,13 @@ mod tests {
         let mut cache = ConnectionCache::default();
         cache.block(&tcp(1), s(600), None);
         assert!(cache.refuses(&tcp(1), s(1), 0));
-        assert_eq!(told(&mut cache), [1]);
+        assert_eq!(reported(&mut cache), [1]);
         for _attempt in 0..100 {
             assert!(cache.refuses(&tcp(1), s(2), 0));
         }
-        assert!(told(&mut cache).is_empty());
+        assert!(reported(&mut cache).is_empty());
         assert!(cache.refuses(&tcp(1), s(1) + REFUSALS_REPORTED, 0));
-        assert_eq!(told(&mut cache), [101]);
+        assert_eq!(reported(&mut cache), [101]);
     }
 
     #[test]
@@ -453,7 +453,7 @@ mod tests {
             attempts: 12,
         };
         cache.take_in(&refused, 7);
-        assert_eq!(told(&mut cache), [12]);
+        assert_eq!(reported(&mut cache), [12]);
         cache.close();
         assert_eq!(cache.poll_shared(), Some(Cached::Gone(key)));
     }
@@ -490,7 +490,7 @@ mod tests {
         assert_eq!(gone(&mut cache), [BlockedKey::of(&tcp(3))]);
         assert!(!cache.refuses(&tcp(3), s(61), 0));
 
-        // What it has left goes with it, unless another queue has told of it since; what this one
+        // What it has left goes with it, unless another queue has blocked it since; what this one
         // blocks again is this one's.
         let mut cache = cache_with();
         cache.block(&tcp(1), s(80), None);
@@ -526,13 +526,13 @@ mod tests {
         cache.share();
         assert!(cache.refuses(&tcp(1), s(1), 0));
         assert!(cache.refuses(&tcp(1), s(2), 0));
-        assert_eq!(told(&mut cache), [1]);
+        assert_eq!(reported(&mut cache), [1]);
         cache.forgive(L4::Tcp, server.into());
         assert!(kept.iter().all(|blocked| cache.refuses(blocked, s(3), 0)));
         assert!(forgiven.iter().all(|other| !cache.refuses(other, s(3), 0)));
-        // What was refused of them and not told is, beside the first of each that stays, and the
-        // kernel hears of each.
-        assert_eq!(told(&mut cache), [1, 1, 1, 1]);
+        // Refusals that were not reported are now, beside the first of each that stays, and the
+        // kernel receives each.
+        assert_eq!(reported(&mut cache), [1, 1, 1, 1]);
         let shared = std::iter::from_fn(|| cache.poll_shared()).collect::<Vec<_>>();
         let gone = forgiven.map(|other| Cached::Gone(BlockedKey::of(&other)));
         assert!(gone.iter().all(|gone| shared.contains(gone)));
@@ -571,12 +571,12 @@ mod tests {
                 assert!(cache.refuses(&tcp(last), s(1), 0));
             }
         }
-        assert_eq!(told(&mut cache), [1, 1]);
+        assert_eq!(reported(&mut cache), [1, 1]);
         cache.expire(s(10));
-        assert_eq!(told(&mut cache), [2]);
+        assert_eq!(reported(&mut cache), [2]);
         cache.close();
-        assert_eq!(told(&mut cache), [2]);
+        assert_eq!(reported(&mut cache), [2]);
         cache.close();
-        assert!(told(&mut cache).is_empty());
+        assert!(reported(&mut cache).is_empty());
     }
 }

@@ -21,9 +21,9 @@ pub(super) const SCHEMA: &str = "ringway.event/1";
 pub enum EventKind {
     /// A rule decided what happens to a flow.
     Alert,
-    /// New connections were dropped because one like them had just been blocked. The first is told
-    /// at once, the others of ten seconds together: ports and flow are those of the latest,
-    /// `attempts` says how many.
+    /// New connections were dropped because one like them had just been blocked. The first is
+    /// reported at once, the others of ten seconds together: ports and flow are those of the
+    /// latest, `attempts` says how many.
     Drop,
     /// A file went by, or was refused.
     FileInfo,

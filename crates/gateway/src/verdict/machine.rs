@@ -228,8 +228,8 @@ impl FlowContext<'_> {
         let (own, inspection) = (&flow.attachment.own, &flow.attachment.inspection);
         // An announcement counts once there is data: what that certainly is counts more, or any
         // host could pass for a chat's.
-        let heard = inspection.held() >= MIN_HEARD && self.entry.is_announced();
-        let announced = heard || (inspection.has_data() && own.announced.is_some());
+        let read = inspection.held() >= MIN_HEARD && self.entry.is_announced();
+        let announced = read || (inspection.has_data() && own.announced.is_some());
         // One that was picked up midway may be one that has to be stopped with its first data: what
         // only acknowledges must not settle it before.
         let mute = flow.midway && !inspection.has_data() && {

@@ -1,5 +1,5 @@
-//! From flows to verdicts: the policy is asked once for each flow, and every packet is told whether
-//! it goes on.
+//! From flows to verdicts: the policy is asked once for each flow, and a verdict says of every
+//! packet whether it goes on.
 //!
 //! [`Gateway`] is the whole pipeline with a policy, without any I/O: packets in, a [`Verdict`] for
 //! each, and to be polled packets to send ([`Gateway::poll_injection`]), [`Event`]s to write down

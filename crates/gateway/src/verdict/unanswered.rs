@@ -66,7 +66,7 @@ impl Unanswered {
 
     /// Events whose time has come; all of them with `None`.
     pub(super) fn take_events(&mut self, now: Option<Duration>) -> Vec<Event> {
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         self.entries.retain(|_, entry| {
             let over = now.is_none_or(|now| entry.until <= now);
             if !over {
@@ -75,7 +75,7 @@ impl Unanswered {
             let Some(event) = entry.unreported.take() else {
                 return false;
             };
-            told.push(with(event, std::mem::take(&mut entry.packets)));
+            events.push(with(event, std::mem::take(&mut entry.packets)));
             // More of them are likely to come.
             match now {
                 Some(now) => entry.until = now.saturating_add(REFUSALS_REPORTED),
@@ -83,7 +83,7 @@ impl Unanswered {
             }
             true
         });
-        told
+        events
     }
 }
 
@@ -141,10 +141,10 @@ mod tests {
         let mut unanswered = Unanswered::default();
         let now = Duration::from_secs(100);
         let most = u32::try_from(MAX_UNANSWERED).unwrap();
-        let told = (0..most + 5_000)
+        let events = (0..most + 5_000)
             .filter_map(|from| unanswered.note(now, &ends(from, 53), Event::of_a_file()))
             .count();
-        assert_eq!(told, MAX_UNANSWERED + 1);
+        assert_eq!(events, MAX_UNANSWERED + 1);
         assert_eq!(unanswered.entries.len(), MAX_UNANSWERED + 1);
         assert_eq!(attempts(unanswered.take_events(None)), [Some(4_999)]);
         assert!(unanswered.entries.is_empty());

@@ -91,7 +91,7 @@ impl Form {
         }
     }
 
-    /// Looks for the next boundary and tells what is before it.
+    /// Looks for the next boundary and emits what is before it.
     fn content(&mut self, input: &mut &[u8], is_file: bool, emit: Emit<'_>) -> Result<(), Reason> {
         let (part, rest) = input.split_at(input.len().min(WINDOW));
         let mut bytes = std::mem::take(&mut self.tail);

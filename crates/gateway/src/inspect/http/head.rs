@@ -85,7 +85,7 @@ impl Answer {
     pub(super) fn size(&self, body: &Body) -> Option<u64> {
         let range = self.fields.get("content-range");
         match (self.status, range, body) {
-            // Whose end only its framing tells counts as one of unknown length: its last data has
+            // Whose end only its framing shows counts as one of unknown length: its last data has
             // to wait.
             (206, Some(range), Body::Length(_)) => range.rsplit('/').next().and_then(digits),
             (206, _, _) => None,

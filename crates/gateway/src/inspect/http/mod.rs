@@ -132,7 +132,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// What a request's body is; where it is a file, its beginning is told.
+    /// What a request's body is; where it is a file, its beginning is emitted.
     fn request_sink(
         &self,
         request: &Request,

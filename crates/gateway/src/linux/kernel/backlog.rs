@@ -15,7 +15,7 @@ use crate::linux::inject::Mac;
 use crate::packet::{L4, LinkType, decode};
 use crate::reader::length32;
 
-/// Bytes that a packet made here says at most that it has: IP tells no more of those that were
+/// Bytes that a packet made here says at most that it has: IP reports no more of those that were
 /// joined than 64 KiB.
 const LONGEST: u32 = 60_000;
 const SYN: u8 = 0x02;

@@ -230,7 +230,7 @@ impl Trial {
     }
 
     /// Attaches them, apart from the machine's own interfaces and rules, as far as they are there:
-    /// the `filter` at tc, and those that the packet filter `matches` by. Answers whether tc's
+    /// the `filter` at tc, and those that the packet filter `matches` by. Returns whether tc's
     /// list, `clsact`, the filter at it, and the packet filter's match are there.
     fn attach(&self, filter: bool, matches: bool) -> [Found; 4] {
         let tries = || {

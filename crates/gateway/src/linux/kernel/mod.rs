@@ -277,7 +277,7 @@ impl Kernel {
     }
 
     /// Attaches the programs to the border, in place of an earlier run's: the connection cache at
-    /// this hook of each interface. Answers where it is; nowhere, if it cannot be had and need
+    /// this hook of each interface. Returns where it is; nowhere, if it cannot be had and need
     /// not.
     ///
     /// # Errors
@@ -327,7 +327,7 @@ impl Kernel {
     /// Pins the programs in place of an earlier run's.
     fn pin(&mut self, border: &Border, bpffs: &Path) -> Result<(), KernelError> {
         for interface in border.all() {
-            // As long as what is pinned tells which is ours.
+            // As long as what is pinned shows which is ours.
             attach::detach_xdp(interface, &folders(bpffs))?;
         }
         let parts = self.parts();

@@ -97,8 +97,9 @@ impl KernelCache {
         self.lock().known(now)
     }
 
-    /// Tells the kernel; `now` is the time since the Unix epoch. Answers what it had refused and
-    /// not told of those that are gone. What the kernel does not take is refused in user space.
+    /// Applies a change; `now` is the time since the Unix epoch. Returns what it had refused and
+    /// not reported of those that are gone. What the kernel does not take is refused in user
+    /// space.
     pub fn apply(&self, now: Duration, cached: &Cached) -> Vec<RefusedConnections> {
         match cached {
             Cached::Until(blocked) => {

@@ -44,7 +44,7 @@ impl TcHookManager {
     /// # Errors
     /// The kernel refuses a hook, or the system gives no thread.
     pub(super) fn start(mut hooks: Hooks) -> Result<Self, KernelError> {
-        let (commands, heard) = channel();
+        let (commands, received) = channel();
         hooks.cache.set_hook_manager(commands.clone());
         hooks.take()?;
         hooks.tend();
@@ -52,7 +52,7 @@ impl TcHookManager {
             .name("cache".to_owned())
             .spawn(move || {
                 reset_priority();
-                hooks.keep(&heard);
+                hooks.keep(&received);
             })
             .map_err(|error| KernelError::Refused(REFUSE, error.to_string()))?;
         Ok(Self {
@@ -92,13 +92,13 @@ impl Hooks {
         }
     }
 
-    fn keep(&mut self, heard: &Receiver<Command>) {
+    fn keep(&mut self, received: &Receiver<Command>) {
         loop {
             let word = if self.taken.is_empty() && !self.cache.refuses() {
-                heard.recv().map_err(|_| RecvTimeoutError::Disconnected)
+                received.recv().map_err(|_| RecvTimeoutError::Disconnected)
             } else {
                 // An interface may go and come again, and a client is blocked for a time only.
-                heard.recv_timeout(PLACES_LOOK)
+                received.recv_timeout(PLACES_LOOK)
             };
             match word {
                 Ok(Command::Blocked) | Err(RecvTimeoutError::Timeout) => self.tend(),

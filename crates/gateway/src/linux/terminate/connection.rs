@@ -274,7 +274,8 @@ impl Connection {
         true
     }
 
-    /// One of the ends has broken the connection: the gateway is told, and the other end.
+    /// One of the ends has broken the connection: the gateway is notified, and the other end
+    /// reset.
     pub(super) fn end_by(&mut self, now: Duration, end: Direction, asks: &mut Asks<'_>) {
         let sequence = self.way(end).begin().0;
         let flags = Flags {
@@ -312,7 +313,7 @@ impl Connection {
         }
     }
 
-    /// Takes what one end has sent into the pipe, once, without looking at it. Answers whether
+    /// Takes what one end has sent into the pipe, once, without looking at it. Returns whether
     /// there may be more; `None`: it has to be read.
     fn pipe(&mut self, direction: Direction) -> Option<bool> {
         let index = index_of(direction);
@@ -345,7 +346,7 @@ impl Connection {
         }
     }
 
-    /// Takes what one end has sent, once. Answers whether there may be more.
+    /// Takes what one end has sent, once. Returns whether there may be more.
     fn read(&mut self, now: Duration, direction: Direction, asks: &mut Asks<'_>) -> bool {
         if !self.way(direction).has_room() {
             return false;

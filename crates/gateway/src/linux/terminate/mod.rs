@@ -279,8 +279,8 @@ impl Terminator {
         }
     }
 
-    /// A piece that waited goes on, or does not. Answers whether it is one of a connection here, by
-    /// its token.
+    /// A piece that waited goes on, or does not. Returns whether it is one of a connection here,
+    /// by its token.
     pub fn release(&mut self, now: Duration, token: u64, verdict: Verdict) -> bool {
         if token & OURS == 0 || token == u64::MAX {
             return false;
@@ -299,7 +299,7 @@ impl Terminator {
     }
 
     /// A packet that the gateway would send to an end of a connection here: a reset ends it.
-    /// Answers whether it is for one.
+    /// Returns whether it is for one.
     pub fn claim(&mut self, packet: &[u8]) -> bool {
         let Ok(packet) = decode(LinkType::RawIp, packet) else {
             return false;
@@ -433,7 +433,7 @@ impl Terminator {
         }
     }
 
-    /// The connection that was quiet for longest gives way. Answers whether one did.
+    /// The connection that was quiet for longest gives way. Returns whether one did.
     fn make_room(&mut self, now: Duration) -> bool {
         let oldest = self
             .connections
@@ -449,8 +449,8 @@ impl Terminator {
         true
     }
 
-    /// Waits for what this connection can do next, and for its ends to go, each of which is told
-    /// once.
+    /// Waits for what this connection can do next, and for its ends to go, each of which is
+    /// reported once.
     fn wait_for(&mut self, serial: u64) {
         let Some(connection) = self.connections.get_mut(&serial) else {
             return;
@@ -461,8 +461,8 @@ impl Terminator {
             let idle = (false, false);
             // A hang-up cannot be masked (epoll_ctl(2)): a socket armed again would report it in a
             // loop.
-            let told = connection.is_hung(end(side)) && wanted == idle;
-            if armed == Some(wanted) || (armed.is_none() && told) {
+            let reported = connection.is_hung(end(side)) && wanted == idle;
+            if armed == Some(wanted) || (armed.is_none() && reported) {
                 continue;
             }
             let mut flags = ONCE;

@@ -22,8 +22,8 @@ const NFT: Tool = Tool {
     package: "nftables",
 };
 const TABLE: &str = "ringway";
-/// The zone of clients' halves, and the number of the table of routes: the shaper's handle, so that
-/// it is told from others'.
+/// The zone of clients' halves, and the number of the table of routes: the shaper's handle, so
+/// that it is distinguished from others'.
 const NUMBER: &str = "31249";
 
 /// What is redirected.
@@ -42,7 +42,7 @@ pub struct Redirect<'a> {
 }
 
 impl Redirect<'_> {
-    /// Puts it in force, in place of what is there. Answers why there is none of IPv6 where
+    /// Puts it in force, in place of what is there. Returns why there is none of IPv6 where
     /// somebody has switched that off since there was a door for it: the others need not suffer
     /// for it.
     ///
@@ -102,7 +102,7 @@ impl Redirect<'_> {
                 set(self.ports)
             )
         }));
-        // What TCP is told by ICMP (path MTU, say) is for the gateway's own sockets, too.
+        // What ICMP reports to TCP (path MTU, say) is for the gateway's own sockets, too.
         let ours = "meta l4proto { tcp, icmp, icmpv6 } socket transparent 1";
         lines.extend([
             // Behind the calls: one at a port whose old connection is not forgotten yet is for the

@@ -7,15 +7,15 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
-/// A connection of which nothing is heard is asked about after a while: the other end may be gone.
+/// A silent connection is probed after a while: the other end may be gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(300);
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1_024;
 /// Two sockets and two pipes for each connection, and what the rest of the program takes.
 const FILES: u64 = 32_768;
 
-/// Asks the system for as many files as all connections take; answers how many there are, which may
-/// be fewer.
+/// Asks the system for as many files as all connections take; returns how many there are, which
+/// may be fewer.
 pub(super) fn raise_files() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(FILES).min(FILES);

@@ -313,16 +313,16 @@ impl Scanner for Clamd {
 
 /// `stream: OK`, `fd[7]: NAME FOUND`, or an error in words.
 fn verdict(answer: &str) -> Scanned {
-    let told = match answer.split_once(": ") {
-        Some((what, told)) if what == "stream" || what.starts_with("fd[") => told,
+    let result = match answer.split_once(": ") {
+        Some((what, result)) if what == "stream" || what.starts_with("fd[") => result,
         _ => answer,
     };
-    if told == "OK" {
+    if result == "OK" {
         return Scanned::Clean;
     }
-    match told.strip_suffix(" FOUND") {
+    match result.strip_suffix(" FOUND") {
         Some(name) => Scanned::Found(name.to_owned()),
-        None => Scanned::Failed(format!("clamd: {told}")),
+        None => Scanned::Failed(format!("clamd: {result}")),
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Part {
 }
 
 impl Files {
-    /// Adds what is new in a window; answers the whole file if it ends with it and all of it was
+    /// Adds what is new in a window; returns the whole file if it ends with it and all of it was
     /// kept.
     pub(super) fn take_in(&mut self, job: &ScanJob) -> Option<Vec<u8>> {
         let key = (job.flow, job.direction);

@@ -4,7 +4,7 @@
 //! if it is no longer than [`MAX_WHOLE`](crate::limits::MAX_WHOLE). Of a window they see the bytes
 //! at their positions in the file, but neither its size nor single numbers (`uint16(0)`) nor
 //! modules: conditions with those hold of whole files only. A rule with the tag `whole` is asked
-//! of whole files only; that is for those that tell by what is *not* there. Rules that windows
+//! of whole files only; that is for those that decide by what is *not* there. Rules that windows
 //! answer [completely](complete) are asked of windows only: if all are such, nothing is kept of
 //! files.
 
@@ -40,7 +40,7 @@ const TEST_RULES: &str = include_str!("../../../rules/test.yar");
 /// The tag of rules that are asked of whole files only.
 const WHOLE: &str = "whole";
 /// The name of a rule that stands behind those of a file with global rules. It holds where all of
-/// those do: boreal tells of one that it holds even if another of its file does not.
+/// those do: boreal reports one that holds even if another of its file does not.
 const GLOBAL: &str = "_ringway_all_global_rules_hold";
 
 /// What keeps rules from being used.
@@ -91,7 +91,7 @@ impl YaraRules {
     /// folders, beside those for test files.
     ///
     /// # Errors
-    /// A path cannot be read, or a rule is wrong; every fault is told.
+    /// A path cannot be read, or a rule is wrong; every fault is reported.
     pub fn load(paths: &[PathBuf]) -> Result<Self, YaraError> {
         let (windows, sources) = compile(paths)?;
         let texts: Vec<_> = sources.iter().map(|(_, text)| text.as_str()).collect();
@@ -105,7 +105,7 @@ impl YaraRules {
         Ok(Self { windows, whole })
     }
 
-    /// Compiles them as [`load`](Self::load) does, for the faults alone; answers how many rules
+    /// Compiles them as [`load`](Self::load) does, for the faults alone; returns how many rules
     /// there are.
     ///
     /// # Errors
@@ -338,7 +338,7 @@ struct Added {
     is_slow: bool,
 }
 
-/// Adds a file's rules, or answers all that is wrong.
+/// Adds a file's rules, or returns all that is wrong.
 fn add(compiler: &mut Compiler, file: &str, text: &str) -> Result<Added, Vec<Unread>> {
     let (parts, mut wrong) = match parts::read(text) {
         Ok(parts) => (parts, Vec::new()),

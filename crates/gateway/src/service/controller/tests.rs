@@ -47,7 +47,7 @@ impl System for Arc<Tools> {
     }
 }
 
-/// A queue's loop that obeys after this time, and has lost three events; answers which mode it is
+/// A queue's loop that obeys after this time, and has lost three events; returns which mode it is
 /// in.
 fn queue(after: Duration) -> (Sender<Order>, Arc<Mutex<Mode>>) {
     let (orders, received) = channel();

@@ -105,7 +105,7 @@ pub(super) struct Content {
     /// Requests must not ask for coded files: those are to be scanned.
     uncoded: bool,
     /// Directions of which a packet was seen.
-    heard: [bool; 2],
+    seen: [bool; 2],
 }
 
 impl Content {
@@ -131,7 +131,7 @@ impl Content {
             timed: false,
             class: None,
             uncoded: false,
-            heard: [false; 2],
+            seen: [false; 2],
         }
     }
 
@@ -300,11 +300,11 @@ impl Content {
         if is_urgent(packet) {
             return Some("urgent data, which some receivers leave out");
         }
-        if let Some(heard) = self.heard.get_mut(direction.slot()) {
-            *heard = true;
+        if let Some(seen) = self.seen.get_mut(direction.slot()) {
+            *seen = true;
         }
         // Data come after the other side's SYN, unless they come with the first one (RFC 7413).
-        let answered = self.heard.get(direction.other().slot()) == Some(&true);
+        let answered = self.seen.get(direction.other().slot()) == Some(&true);
         let opens = packet.tcp.is_some_and(|tcp| tcp.syn);
         (!answered && !opens && packet.wire_payload() > 0)
             .then_some("only one direction comes by here")
