@@ -71,7 +71,7 @@ pub use nameserver::{Bind, Knot};
 pub use network::{Host, Line, Link, Network, Rule, Traffic};
 pub use nginx::{Nginx, WebServer};
 pub use ports::{free_address, free_port};
-pub use postfix::Postfix;
+pub use postfix::{Delivery, MAIL_DOMAIN, Postfix};
 pub use process::Process;
 pub use program::{Outcome, Program};
 pub use ring::{Member, Ring, RingBuilder};

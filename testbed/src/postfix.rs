@@ -1,4 +1,5 @@
-//! A Postfix of the test's own: in a folder, on loopback, ended with the test.
+//! A Postfix of our own: in a folder, on loopback, ended with its value. Nothing of it touches a
+//! Postfix that may run on the machine.
 
 use std::fs;
 use std::io::Write as _;
@@ -27,12 +28,73 @@ error unix - - n - - error
 retry unix - - n - - error
 lmtp unix - - n - - lmtp
 smtp unix - - n - - smtp
+virtual unix - n n - - virtual
 anvil unix - - n - 1 anvil
 scache unix - - n - 1 scache
 postlog unix-dgram n - n - 1 postlogd
 ";
 
-/// A mail server that delivers each of its mailboxes `NAME@ring.test` to an LMTP port on loopback.
+/// Where distributions put the command.
+const PROGRAMS: [&str; 3] = [
+    "/usr/sbin/postfix",
+    "/usr/local/sbin/postfix",
+    "/usr/lib/postfix/sbin/postfix",
+];
+
+/// The domain of all mailboxes (RFC 6761: no host has it).
+pub const MAIL_DOMAIN: &str = "ring.test";
+
+/// How a mailbox gets its mail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delivery {
+    /// By LMTP to this port on loopback.
+    Lmtp(u16),
+    /// Into this Maildir, which is made and belongs to us.
+    Maildir(PathBuf),
+    /// By procmail, with this file of rules, as the user `nobody`: procmail refuses to be root.
+    Procmail(PathBuf),
+}
+
+/// A mailbox, and where its mail goes.
+struct Route {
+    name: String,
+    /// What `transport_maps` says.
+    to: String,
+    /// What `virtual_mailbox_maps` says.
+    mailbox: String,
+    /// A service of its own, as a line of `master.cf`; may be empty.
+    service: String,
+}
+
+impl Route {
+    fn local(name: &str, delivery: &Delivery) -> Route {
+        let mut route = Route {
+            name: name.to_owned(),
+            to: String::new(),
+            mailbox: "x".to_owned(),
+            service: String::new(),
+        };
+        match delivery {
+            Delivery::Lmtp(port) => route.to = format!("lmtp:inet:127.0.0.1:{port}"),
+            Delivery::Maildir(folder) => {
+                let inside = folder.strip_prefix("/").unwrap_or(folder);
+                "virtual:".clone_into(&mut route.to);
+                // The slash makes it a Maildir.
+                route.mailbox = format!("{}/", inside.display());
+            }
+            Delivery::Procmail(rules) => {
+                let rules = rules.display();
+                route.to = format!("procmail-{name}:");
+                route.service = format!(
+                    "procmail-{name} unix - n n - - pipe flags=FR user=nobody argv=procmail -m {rules}\n"
+                );
+            }
+        }
+        route
+    }
+}
+
+/// A mail server that takes mail on loopback and delivers that of its mailboxes `NAME@ring.test`.
 #[derive(Debug)]
 pub struct Postfix {
     program: PathBuf,
@@ -53,8 +115,24 @@ impl Postfix {
         doors: &[&str],
         settings: impl FnOnce(&Path) -> String,
     ) -> Result<Option<Postfix>, TestbedError> {
-        let routes: Vec<_> = mailboxes.iter().map(delivered).collect();
-        Postfix::build("mail", &routes, (doors, None), settings)
+        let route = |(name, port): &(&str, u16)| Route::local(name, &Delivery::Lmtp(*port));
+        let routes: Vec<_> = mailboxes.iter().map(route).collect();
+        Postfix::build("mail", &routes, doors, None, settings)
+    }
+
+    /// One that takes mail at one port and delivers that of each mailbox as it says. None as for
+    /// [`Self::start`].
+    ///
+    /// # Errors
+    /// As for [`Self::start`].
+    pub fn start_delivering(
+        mailboxes: &[(&str, Delivery)],
+    ) -> Result<Option<Postfix>, TestbedError> {
+        let routes = mailboxes.iter();
+        let routes: Vec<_> = routes
+            .map(|(name, delivery)| Route::local(name, delivery))
+            .collect();
+        Postfix::build("mail", &routes, &[""], None, |_| String::new())
     }
 
     /// The one of a host of its own: it takes mail on loopback and at the host's port 25, delivers
@@ -69,51 +147,46 @@ impl Postfix {
         others: &[(&str, IpAddr)],
     ) -> Result<Option<Postfix>, TestbedError> {
         let outside = SocketAddr::from((host, 25));
-        let elsewhere =
-            |(name, host): &(&str, IpAddr)| (name.to_string(), format!("smtp:[{host}]:25"));
-        let mut routes = vec![delivered(&mailbox)];
+        let elsewhere = |(name, host): &(&str, IpAddr)| Route {
+            name: name.to_string(),
+            to: format!("smtp:[{host}]:25"),
+            mailbox: "x".to_owned(),
+            service: String::new(),
+        };
+        let mut routes = vec![Route::local(mailbox.0, &Delivery::Lmtp(mailbox.1))];
         routes.extend(others.iter().map(elsewhere));
         // Named after its mailbox: a server that is greeted with its own name takes it for a loop
         // and bounces the mail.
-        Postfix::build(mailbox.0, &routes, (&[""], Some(outside)), |_| {
-            String::new()
-        })
+        Postfix::build(mailbox.0, &routes, &[""], Some(outside), |_| String::new())
     }
 
     /// `name` is that of the host within `ring.test`; a route is a mailbox and where its mail goes.
     fn build(
         name: &str,
-        routes: &[(String, String)],
-        (doors, outside): (&[&str], Option<SocketAddr>),
+        routes: &[Route],
+        doors: &[&str],
+        outside: Option<SocketAddr>,
         settings: impl FnOnce(&Path) -> String,
     ) -> Result<Option<Postfix>, TestbedError> {
         let wrong = |error: std::io::Error| TestbedError::of("setting up Postfix", error);
-        let program = Path::new("/usr/sbin/postfix");
-        if !program.is_file() || !rustix::process::geteuid().is_root() {
+        let mut programs = PROGRAMS.iter().map(Path::new);
+        let program = programs.find(|program| program.is_file());
+        let Some(program) = program.filter(|_| rustix::process::geteuid().is_root()) else {
             return Ok(None);
-        }
+        };
         let folder = tempfile::tempdir().map_err(wrong)?;
         // Its daemons run as users of their own.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).map_err(wrong)?;
         for part in ["etc", "spool", "data"] {
             fs::create_dir(folder.path().join(part)).map_err(wrong)?;
         }
-        let users = fs::read_to_string("/etc/passwd").map_err(wrong)?;
-        let user = users
-            .lines()
-            .find_map(|line| {
-                line.strip_prefix("postfix:x:")?
-                    .split(':')
-                    .next()?
-                    .parse()
-                    .ok()
-            })
-            .ok_or_else(|| TestbedError("there is no user `postfix`".to_owned()))?;
+        let (user, _) = account("postfix")?;
         let owner = Some(rustix::fs::Uid::from_raw(user));
         rustix::fs::chown(folder.path().join("data"), owner, None)
             .map_err(|error| TestbedError::of("giving Postfix its folder", error))?;
         let mut ports = Vec::new();
         let mut master = SERVICES.to_owned();
+        master.extend(routes.iter().map(|route| route.service.as_str()));
         for door in doors {
             let port = free_port()?;
             master.push_str(&format!("127.0.0.1:{port} inet n - n - - smtpd {door}\n"));
@@ -122,7 +195,7 @@ impl Postfix {
         if let Some(outside) = outside {
             master.push_str(&format!("{outside} inet n - n - - smtpd\n"));
         }
-        let main = main_cf(folder.path(), name, routes) + &settings(folder.path());
+        let main = main_cf(folder.path(), name, routes)? + &settings(folder.path());
         let etc = folder.path().join("etc");
         fs::write(etc.join("main.cf"), main).map_err(wrong)?;
         fs::write(etc.join("master.cf"), master).map_err(wrong)?;
@@ -174,21 +247,33 @@ impl Drop for Postfix {
     }
 }
 
-/// The route of a mailbox on this machine.
-fn delivered((name, port): &(&str, u16)) -> (String, String) {
-    (name.to_string(), format!("lmtp:inet:127.0.0.1:{port}"))
+/// The numbers of a user and its group.
+fn account(name: &str) -> Result<(u32, u32), TestbedError> {
+    let users = fs::read_to_string("/etc/passwd")
+        .map_err(|error| TestbedError::of("reading /etc/passwd", error))?;
+    let found = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let is_it = fields.next() == Some(name);
+        let numbers: Vec<u32> = fields.skip(1).take(2).flat_map(str::parse).collect();
+        match &numbers[..] {
+            [user, group] if is_it => Some((*user, *group)),
+            _ => None,
+        }
+    });
+    found.ok_or_else(|| TestbedError(format!("there is no user `{name}`")))
 }
 
-fn main_cf(folder: &Path, name: &str, routes: &[(String, String)]) -> String {
+fn main_cf(folder: &Path, name: &str, routes: &[Route]) -> Result<String, TestbedError> {
     let here = folder.display();
-    let table = |entry: &dyn Fn(&(String, String)) -> String| {
+    let table = |entry: &dyn Fn(&Route) -> String| {
         let entries: Vec<String> = routes.iter().map(entry).collect();
         entries.join(", ")
     };
-    let transports = table(&|(mailbox, to)| format!("{{ {mailbox}@ring.test = {to} }}"));
-    let names = table(&|(mailbox, _)| format!("{{ {mailbox}@ring.test = x }}"));
+    let transports = table(&|route| format!("{{ {}@ring.test = {} }}", route.name, route.to));
+    let names = table(&|route| format!("{{ {}@ring.test = {} }}", route.name, route.mailbox));
+    let (user, group) = account("nobody")?;
     // The servers are given by their addresses, and where they run nobody may answer for names.
-    format!(
+    Ok(format!(
         "compatibility_level = 3.6\nqueue_directory = {here}/spool\ndata_directory = {here}/data\n\
          mail_owner = postfix\nsetgid_group = postdrop\nmaillog_file = {here}/log\n\
          maillog_file_prefixes = {here}\nmyhostname = {name}.ring.test\nmydestination =\n\
@@ -196,6 +281,7 @@ fn main_cf(folder: &Path, name: &str, routes: &[(String, String)]) -> String {
          inet_protocols = ipv4\nsmtputf8_enable = no\nmynetworks = 127.0.0.0/8\n\
          smtp_dns_support_level = disabled\nsmtpd_peername_lookup = no\n\
          transport_maps = inline:{{ {transports} }}\nvirtual_mailbox_maps = inline:{{ {names} }}\n\
-         alias_maps =\nalias_database =\nlocal_recipient_maps =\n"
-    )
+         virtual_mailbox_base = /\nvirtual_uid_maps = static:{user}\nvirtual_gid_maps = static:{group}\n\
+         virtual_minimum_uid = 1\nalias_maps =\nalias_database =\nlocal_recipient_maps =\n"
+    ))
 }

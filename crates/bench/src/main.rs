@@ -4,7 +4,7 @@
 //! | module | measures, or does |
 //! |---|---|
 //! | `cli` | the one clap definition of all benchmarks |
-//! | `transport` | messages over each transport: `messages`, `pair`, `idle`, `postfix`, `limit` |
+//! | `transport` | messages over each transport: `messages`, `pair`, `idle`, `limit` |
 //! | `dtl` | priorities beside the kernel's TCP, over emulated lines |
 //! | `overlay` | lookups in simulated rings |
 //! | `real` | rings of real routers over UDP |
@@ -28,7 +28,6 @@ mod messages;
 mod overlay;
 mod pair;
 mod plot;
-mod postfix;
 mod program;
 mod real;
 mod report;

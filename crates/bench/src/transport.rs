@@ -11,12 +11,11 @@ use super::figure::{Figure, show};
 use super::messages::{Burst, answering, burst, sequential};
 use super::pair::{Pair, Places, Setup};
 use super::plot::Bars;
-use super::postfix::{DOMAIN, Delivery, Postfix};
 use super::{idle, limit};
 use crate::cli::TransportArgs;
 use ringway_terminal::Failure;
 use ringway_terminal::Output;
-use ringway_testbed::free_port;
+use ringway_testbed::{Delivery, MAIL_DOMAIN, Postfix, free_port};
 
 /// Payloads of the paper's Figure 5, in bytes.
 const SIZES: [usize; 3] = [11, 407, 1221];
@@ -211,20 +210,25 @@ fn mail(plan: &Plan, values: &mut Values) -> Result<Result<(), String>, Failure>
     let next = || free_port().map_err(Failure::failed);
     let inboxes = [next()?, next()?];
     let [here, there] = inboxes.map(Delivery::Lmtp);
-    let postfix = match Postfix::start(&[(HERE, here), (THERE, there)]) {
-        Ok(postfix) => postfix,
-        Err(why) => return Ok(Err(why)),
+    let postfix = match Postfix::start_delivering(&[(HERE, here), (THERE, there)]) {
+        Ok(Some(postfix)) => postfix,
+        Ok(None) => {
+            let why = "mail is measured by a Postfix of our own: install the package `postfix`, and run this as root";
+            return Ok(Err(why.to_owned()));
+        }
+        Err(error) => return Ok(Err(error.to_string())),
     };
+    let port = postfix.ports.first().copied().unwrap_or_default();
     let member = |name, other, inbox: u16| Setup {
         name,
         role: Role::Router,
         transports: "[]".to_owned(),
         more: format!(
-            "[smtp]\nmailbox = \"{name}@{DOMAIN}\"\nheader = [\"X-Ringway\", \"{name}\"]\nlmtp_tcp = \"127.0.0.1:{inbox}\"\n\
+            "[smtp]\nmailbox = \"{name}@{MAIL_DOMAIN}\"\nheader = [\"X-Ringway\", \"{name}\"]\nlmtp_tcp = \"127.0.0.1:{inbox}\"\n\
              relay = {{ host = \"127.0.0.1\", port = {}, tls = \"plain\" }}\nbatch_ms = 0\n\
              hourly = 7200\ndaily = 172800\nmailbox_hourly = 7200\nmailbox_daily = 172800\n\
-             [[peer]]\nname = \"{other}\"\naddresses = [\"smtp://{other}@{DOMAIN}?X-Ringway={other}\"]\n",
-            postfix.port
+             [[peer]]\nname = \"{other}\"\naddresses = [\"smtp://{other}@{MAIL_DOMAIN}?X-Ringway={other}\"]\n",
+            port
         ),
     };
     let pair = Pair::new(|_| {

@@ -16,9 +16,6 @@
     reason = "a measurement ends at the first error and prints what it found"
 )]
 
-#[path = "../../bench/src/postfix.rs"]
-mod postfix;
-
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -30,13 +27,13 @@ use ringway_transport::{
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::{sleep, timeout};
 
-use postfix::{DOMAIN, Delivery, Postfix};
+use ringway_testbed::{Delivery, MAIL_DOMAIN, Postfix};
 
 /// How long one message may take before the measurement fails.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn mailbox(name: &str) -> MailAddress {
-    MailAddress::new(&format!("{name}@{DOMAIN}"), "X-Ringway", name).unwrap()
+    MailAddress::new(&format!("{name}@{MAIL_DOMAIN}"), "X-Ringway", name).unwrap()
 }
 
 fn options(name: &str, relay: Option<u16>, sources: Vec<MailSource>) -> SmtpOptions {
@@ -166,13 +163,14 @@ async fn main() {
         .unwrap()
         .port();
     for (way, delivery, source) in ways(folder.path(), port) {
-        let postfix = match Postfix::start(&[("rome", delivery)]) {
-            Ok(postfix) => postfix,
+        let postfix = match Postfix::start_delivering(&[("rome", delivery)]) {
+            Ok(Some(postfix)) => postfix,
+            Ok(None) => return println!("nothing to measure: Postfix and root are needed"),
             Err(reason) => return println!("nothing to measure: {reason}"),
         };
         let (queue, mut at_rome) = channel(100 * count);
         let rome = SmtpTransport::start(options("rome", None, vec![source]), queue).unwrap();
-        let oslo = options("oslo", Some(postfix.port), Vec::new());
+        let oslo = options("oslo", Some(postfix.ports[0]), Vec::new());
         let oslo = SmtpTransport::start(oslo, channel(1).0).unwrap();
         let there = Address::Smtp(mailbox("rome"));
         let to = oslo.connect(&there).await.unwrap();

@@ -1,18 +1,14 @@
 //! The ways by which a real Postfix brings mail to us: LMTP, a Maildir, and procmail with a named
-//! pipe. The Postfix is the one by which the program measures mail.
-
-#[path = "../../../bench/src/postfix.rs"]
-mod postfix;
+//! pipe.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::time::Duration;
 
-use ringway_testbed::free_port;
+use ringway_testbed::{Delivery, Postfix, free_port};
 use ringway_transport::{Address, MailBudget, MailSource, SmtpOptions, Transport};
 
-use self::postfix::{Delivery, Postfix};
 use crate::smtp::{fifo, mailbox, member, start};
 use crate::support::{installed, next, skipped};
 
@@ -55,7 +51,8 @@ fn procmail(folder: &Path) -> Option<(Delivery, MailSource)> {
 
 /// Hands over many messages, of which each few share a mail, and waits for all of them.
 async fn arrive(way: &str, delivery: Delivery, source: MailSource) {
-    let postfix = Postfix::start(&[("rome", delivery)]).unwrap();
+    let postfix = Postfix::start_delivering(&[("rome", delivery)]);
+    let postfix = postfix.unwrap().unwrap();
     let (rome, mut at_rome) = start(member("rome", None, vec![source]));
     let plenty = MailBudget {
         hourly: 1000,
@@ -65,7 +62,7 @@ async fn arrive(way: &str, delivery: Delivery, source: MailSource) {
         batch_time: Duration::ZERO,
         budget: plenty,
         mailbox_budget: plenty,
-        ..member("oslo", Some(postfix.port), Vec::new())
+        ..member("oslo", Some(postfix.ports[0]), Vec::new())
     });
     let to = oslo.connect(&Address::Smtp(mailbox("rome"))).await.unwrap();
     let mut waited: BTreeSet<Vec<u8>> = BTreeSet::new();
