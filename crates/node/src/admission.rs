@@ -79,7 +79,7 @@ impl signed::Body for RequestBody {
     }
 }
 
-/// A request whose signature has been checked: whoever made it has the key that it names.
+/// A request whose signature has been checked: its maker has the key that it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdmissionRequest {
     body: RequestBody,

@@ -95,7 +95,7 @@ pub enum AuthorityError {
     /// Both servers need TCP.
     #[error("--dns and --enrol are both {0}: give them different ports")]
     SameAddress(SocketAddr),
-    /// Nobody has it.
+    /// No member has it.
     #[error("no member is named `{0}`: `ringway ring members` lists them")]
     UnknownMember(String),
     /// The member is revoked already.
@@ -239,7 +239,7 @@ pub struct IssuedInvite {
     spoken: Option<SpokenInvite>,
     /// First second at which it can no longer be used, Unix time.
     pub expires: u64,
-    /// True if an earlier invite for the name, which nobody has used, is good no more.
+    /// True if an earlier, unused invite for the name is good no more.
     pub withdraws: bool,
 }
 
@@ -429,8 +429,8 @@ impl Authority {
         })
     }
 
-    /// The invite with this id, if whoever has the X25519 key `remote` may still use it. A used one
-    /// too: its user may repeat a join that was cut off.
+    /// The invite with this id, if the holder of the X25519 key `remote` may still use it. A used
+    /// one too: its user may repeat a join that was cut off.
     pub(crate) fn usable_invite(
         &self,
         id: &[u8; 8],
@@ -505,7 +505,7 @@ impl Authority {
             }
             (Role::Router, Some(_)) | (Role::Leaf, None) => {}
         }
-        if let Some(back) = self.comes_again(&invite.name, member, address, now)? {
+        if let Some(back) = self.recertify(&invite.name, member, address, now)? {
             self.store.use_invite_again(&invite.id, &back, now)?;
             return Ok(back.certificate);
         }
@@ -557,7 +557,7 @@ impl Authority {
         self.store.members(&self.ring_id(), unix_seconds())
     }
 
-    /// Invites that nobody has used, oldest first, also those that have run out.
+    /// Unused invites, oldest first, also those that have run out.
     ///
     /// # Errors
     /// When the database fails.
@@ -576,7 +576,7 @@ impl Authority {
     /// Ends a membership: the certificate leaves DNS and its serial enters the owner's statement.
     ///
     /// # Errors
-    /// When nobody has the name, or the statement is full.
+    /// When no member has the name, or the statement is full.
     pub fn revoke(&mut self, name: &str) -> Result<MemberEntry, AuthorityError> {
         self.check_current()?;
         let now = unix_seconds();

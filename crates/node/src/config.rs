@@ -184,7 +184,7 @@ pub struct NodeConfig {
     /// Where a router listens for QUIC; without it the port after its address, or any if that is
     /// taken.
     pub quic: Option<SocketAddr>,
-    /// Whether a leaf shows its address to nobody but its parents.
+    /// Whether a leaf shows its address to its parents only.
     #[serde(default)]
     pub hide_address: bool,
     /// The transports in use.

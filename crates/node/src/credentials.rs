@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_revoked_is_refused() {
+    fn revoked_members_are_refused() {
         let ring = Ring::new();
         let (mut mine, _, _) = ring.credentials(1);
         let (_, other, certificate) = ring.credentials(2);

@@ -47,7 +47,7 @@ const STATEMENT_REFRESH: Duration = Duration::from_secs(5);
 /// Why the daemon could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// Nobody has joined with this home.
+    /// No member has joined with this home.
     #[error("{0} is not a member's home: join a ring first with `ringway join`")]
     NotAMember(String),
     /// The key in the home is not the one that the certificate names.
@@ -159,7 +159,7 @@ pub enum Ended {
     Rotated,
 }
 
-/// What ends a daemon that nobody has told to.
+/// What ends a daemon without an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     /// The membership is over.
@@ -264,8 +264,8 @@ impl RingSender {
         self.send(Destination::Member(key), body).await
     }
 
-    /// Sends `body` to whoever owns `point`. Those on the way can read it, and whoever claims the
-    /// point is believed.
+    /// Sends `body` to the owner of `point`. Those on the way can read it, and a router that
+    /// claims the point is believed.
     ///
     /// # Errors
     /// When no answer has come, whichever way the message went.
@@ -361,14 +361,14 @@ impl Daemon {
         &self.ready
     }
 
-    /// The messages of this member's applications; only the first caller gets them. If nobody asks,
+    /// The messages of this member's applications; only the first caller gets them. If none asks,
     /// what arrives is dropped and counted.
     pub fn take_messages(&mut self) -> Option<Messages> {
         self.messages.take()
     }
 
     /// The messages through the ring of this member's applications; only the first caller gets
-    /// them. If nobody asks, what arrives is dropped and counted.
+    /// them. If none asks, what arrives is dropped and counted.
     pub fn take_ring_messages(&mut self) -> Option<RingMessages> {
         self.ring_messages.take()
     }
@@ -644,7 +644,7 @@ async fn watch_statement(
             tick.tick().await;
             directory.refresh_statement().await
         };
-        // Whoever is told need not wait for a DNS server that is silent.
+        // A daemon that gets an order need not wait for a DNS server that is silent.
         let asked = tokio::select! {
             asked = asks => asked,
             () = directory.told() => Ok(None),
@@ -657,7 +657,7 @@ async fn watch_statement(
         match asked {
             Ok(Some(statement)) => services.member.stated(statement.as_bytes().to_vec()).await,
             Ok(None) => {}
-            // DNS that does not answer revokes nobody.
+            // DNS that does not answer revokes no member.
             Err(error) => tracing::debug!(%error, "no newer statement"),
         }
         // Certificates also run out by themselves.

@@ -29,7 +29,7 @@ use crate::renewal::{self, by_dns};
 use crate::statement::Statement;
 use crate::zone::{self, RecordName};
 
-/// Why nobody was found.
+/// Why no member was found.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     /// DNS says that there is no such record.
@@ -72,8 +72,8 @@ struct Entry {
 #[derive(Debug)]
 struct Statements {
     newest: Arc<Statement>,
-    /// Older ones that end certificates which the newest does not: whoever wrote that had
-    /// forgotten them, or they have expired. They count as well.
+    /// Older ones that end certificates which the newest does not: its author had forgotten them,
+    /// or they have expired. They count as well.
     forgotten: Vec<Forgotten>,
     /// Since when the ring's DNS gives an older statement than the newest, and which.
     behind: Option<(Instant, u64)>,
@@ -390,8 +390,8 @@ impl Directory {
         Some(self.cached(&relay.parent)?.name().to_string())
     }
 
-    /// Finds a member by name, or by id in base32. Whoever has another key now is found by the old
-    /// id as well, where that was known.
+    /// Finds a member by name, or by id in base32. A member with another key now is found by the
+    /// old id as well, where that was known.
     ///
     /// # Errors
     /// When there is none, it is not good, or DNS does not answer.
@@ -426,9 +426,9 @@ impl Directory {
         })
     }
 
-    /// The certificate of whoever had the certificate with this serial: the same, or the one for
-    /// its next key. The owner's statement says whether there is one; the member's name leads
-    /// to it.
+    /// The certificate of the member that had the one with this serial: the same, or the one for
+    /// its next key. The owner's statement says whether there is one; the member's name leads to
+    /// it.
     ///
     /// # Errors
     /// As [`Directory::find`].

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The member knows the authority by the ring's identity in the invite; the authority knows the
-//! member by its key and by the secret. Without the secret nobody gets past the second message. In
-//! its place comes a refusal in the clear if the invite is used, has expired or is unknown. A
+//! member by its key and by the secret. Without the secret no peer gets past the second message.
+//! In its place comes a refusal in the clear if the invite is used, has expired or is unknown. A
 //! spoken invite has too few bits for that and names no ring: with one, two messages come before
 //! (`pake`), and the handshake is another.
 //!

@@ -1,7 +1,7 @@
 //! Proof that a router lies, and its certificate: two statements that it signed and that contradict
 //! each other, or its accusation of another that has not signed any such thing.
 //!
-//! Nobody's word is needed to judge it: [`Evidence::judge`] is a pure function of the file's bytes
+//! No witness is needed to judge it: [`Evidence::judge`] is a pure function of the file's bytes
 //! and the ring's key.
 
 use std::fs;
@@ -51,8 +51,8 @@ pub enum NotProven {
     /// An honest member may sign both.
     #[error("the two statements of `{0}` do not contradict each other")]
     NoContradiction(String),
-    /// The accused has signed both, or its certificate, without which nobody can say, is not in the
-    /// file.
+    /// The accused has signed both, or its certificate, without which this cannot be decided, is
+    /// not in the file.
     #[error("what `{0}` accuses another of is not shown to be false")]
     NotFalse(String),
 }
@@ -178,8 +178,8 @@ pub struct Evidence {
 pub struct Guilty {
     /// The certificate of the liar.
     pub certificate: Certificate,
-    /// The certificate of whoever it has accused, where that is what it is guilty of and where it
-    /// was needed.
+    /// The certificate of the router it has accused, where that is what it is guilty of and where
+    /// it was needed.
     pub accused: Option<Certificate>,
     /// What it has signed.
     pub proof: Proof,
@@ -393,7 +393,7 @@ impl FalseAccusation {
         // An accusation is false if the views do not contradict, or if the accused has not signed
         // both.
         let accused = if accusation.contradicts() {
-            Some(self.who_has_not_signed(ring, &certificate, &accusation)?)
+            Some(self.find_non_signer(ring, &certificate, &accusation)?)
         } else {
             None
         };
@@ -405,7 +405,7 @@ impl FalseAccusation {
     }
 
     /// The certificate of the accused, if it has not signed both statements.
-    fn who_has_not_signed(
+    fn find_non_signer(
         &self,
         ring: &RingId,
         accuser: &Certificate,

@@ -8,7 +8,7 @@ use crate::limits::REVOCATIONS;
 use crate::statement::{self, Statement};
 use crate::{authority, control, enrol, invite, link, member, transfer, zone};
 
-/// Nobody's ring: what is signed by its owner says nothing to anybody.
+/// The ring of fuzzers only: what is signed by its owner counts in no other.
 const OWNER: [u8; 32] = [1; 32];
 
 /// The fields of a certificate behind those of its version and its ring, as if the owner had signed

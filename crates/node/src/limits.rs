@@ -128,7 +128,7 @@ pub struct TryRate {
     pub every: std::time::Duration,
 }
 
-/// Wrong spoken invites in all, whoever sends them.
+/// Wrong spoken invites in all, from any senders.
 ///
 /// Source: ten invites' worth at once, then one invite in half a minute, which an owner can notice
 /// in the log; honest mistakes are far fewer. Past it spoken invites are refused, and lose nothing
@@ -251,8 +251,8 @@ pub const ABSENT_ENTRIES: usize = 1_024;
 
 /// How long a name that DNS has denied is not asked for again.
 ///
-/// Source: chosen; whoever was just admitted is to be found at once, and whoever asks in a loop is
-/// not to reach DNS each time. Past it DNS is asked.
+/// Source: chosen; a member that was just admitted is to be found at once, and a loop of requests
+/// is not to reach DNS each time. Past it DNS is asked.
 pub const ABSENT_FOR: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Bytes of a frame around a transfer's content.
@@ -337,7 +337,7 @@ pub const CONNECT_FAILURES: usize = 256;
 /// Look-ups at once of somebody unknown who wants to connect by QUIC.
 ///
 /// Source: a member's first contact is rare, and its stranger's handshake costs the stranger a
-/// signature. Past it whoever is unknown is refused without one.
+/// signature. Past it an unknown member is refused without one.
 pub const LOOKED_UP: usize = 4;
 
 /// Pings and searches for a peer's address under way at once.
@@ -512,7 +512,7 @@ pub const RELAY_SENDERS: usize = MAX_LINKS;
 pub const REGISTER_PAUSE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// How long a parent that has confirmed a registration needs no other, unless something changes or
-/// the link is made anew.
+/// the link is made again.
 ///
 /// Source: in case it has forgotten nevertheless; an idle leaf has nothing to say. Past it the leaf
 /// registers again.

@@ -102,7 +102,7 @@ pub(crate) struct LinkCounters {
     pub(crate) dropped_queue_full: u64,
     /// Longer than what the most pieces hold.
     pub(crate) dropped_too_long: u64,
-    /// Packets or events that nobody took in time.
+    /// Packets or events that were not taken in time.
     pub(crate) dropped_output_full: u64,
     pub(crate) path_changes: u64,
     /// Messages and packets of sessions: how many messages share a packet.
@@ -198,7 +198,7 @@ impl Links {
         }
     }
 
-    /// Counts what leaves; whoever reads HELLOs sets the quotas.
+    /// Counts what leaves; the reader of HELLOs sets the quotas.
     pub(crate) fn quotas(&self) -> &Quotas {
         &self.quotas
     }
@@ -264,7 +264,7 @@ impl Links {
             Err(peer::Dropped::QueueFull) => self.counters.dropped_queue_full += 1,
         }
         // Probes alone are not worth new keys.
-        let rekey = message.wants_a_working_path() && peer.wants_rekey(now, &self.bounds);
+        let rekey = message.needs_live_path() && peer.wants_rekey(now, &self.bounds);
         self.peers.set_ready(member);
         if rekey {
             self.rekey(now, *member);

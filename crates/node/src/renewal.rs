@@ -1,8 +1,8 @@
 //! When a certificate is renewed, and when it is time to worry. Nothing here reads a clock.
 //!
 //! A renewal is another certificate for the same key, name, address and place in the ring, with a
-//! new serial and a new validity. The older one stays good until its own end: whoever knows only
-//! that has missed nothing.
+//! new serial and a new validity. The older one stays good until its own end: a member that knows
+//! only that has missed nothing.
 
 pub(crate) mod by_dns;
 

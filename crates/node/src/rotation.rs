@@ -7,9 +7,9 @@
 //! | `rwn1=…`, the reply | (all that it holds is the owner's) | the new certificate, and the statement that ends the old one |
 //!
 //! Neither is a secret. The old key's signature shows that the member wants it, the new key's that
-//! nobody is given a key that is somebody else's. A request names the certificate that it replaces:
-//! once that has ended, the request is worth nothing to anybody but its maker, who gets the same
-//! answer again. The reply needs no signature of its own: a new certificate stands in DNS as well.
+//! no member is given a key that is another's. A request names the certificate that it replaces:
+//! once that has ended, the request is worth nothing but to its maker, who gets the same answer
+//! again. The reply needs no signature of its own: a new certificate stands in DNS as well.
 
 use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
@@ -81,7 +81,7 @@ struct SignedRequest {
     by_new: ByteArray<64>,
 }
 
-/// A request whose signatures have been checked: whoever made it has both keys.
+/// A request whose signatures have been checked: its maker has both keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RotationRequest {
     body: RequestBody,

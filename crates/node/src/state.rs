@@ -165,7 +165,7 @@ impl State {
             .map_err(self.fail())
     }
 
-    /// Stores a new membership; what the one before has counted is not counted anew.
+    /// Stores a new membership; what the one before has counted is not counted again.
     ///
     /// # Errors
     /// When the database fails.
@@ -186,7 +186,7 @@ impl State {
     }
 
     /// Stores the certificate for this member's next key, and what the owner has stated. All else
-    /// goes on: what was counted is not counted anew.
+    /// goes on: what was counted is not counted again.
     ///
     /// # Errors
     /// When the database fails.

@@ -43,7 +43,7 @@ struct Body {
     successors: u8,
     #[n(4)]
     revoked: BTreeSet<u64>,
-    /// None if nobody is: so such a statement is that of versions which knew no rotation.
+    /// None if there are none: so such a statement is that of versions which knew no rotation.
     #[n(5)]
     replaced: Option<BTreeMap<u64, u64>>,
     /// As above.
@@ -340,7 +340,7 @@ mod tests {
         }
         assert!(!decoded.revokes(6) && !decoded.revokes(5));
         assert_eq!((decoded.heir(1), decoded.heir(3)), (Some(6), Some(6)));
-        // Whoever was revoked later has no heir, nor had anybody whose heir that was.
+        // What was revoked later has no successor, nor has what that succeeded.
         assert_eq!((decoded.heir(4), decoded.heir(7)), (None, None));
         assert_eq!((decoded.heir(2), decoded.heir(6)), (None, None));
         assert!(decoded.asks(6) && !decoded.asks(1));

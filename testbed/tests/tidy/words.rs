@@ -36,8 +36,13 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 /// Crates whose comments and identifiers use none of [`UNWORDS`]. Texts that users read are not
-/// among them: they change only with a reason of their own.
-const DONE: &[&str] = &["gateway", "ringway"];
+/// among them: they change only with a reason of their own. Beside each: what is still to be done,
+/// by the beginning of its path.
+const DONE: &[(&str, &[&str])] = &[
+    ("gateway", &[]),
+    ("ringway", &[]),
+    ("node", &["member", "control"]),
+];
 
 /// Words that are neither the field's nor plain, and what is said in their place.
 const UNWORDS: &[(&str, &str)] = &[
@@ -166,13 +171,17 @@ fn pages_and_help_use_the_words_of_the_glossary() {
 #[test]
 fn crates_that_are_done_use_the_words_of_the_glossary() {
     let mut faults = Vec::new();
-    for name_of_crate in DONE {
+    for (name_of_crate, open) in DONE {
         let mut files = Vec::new();
         let folder = root().join("crates").join(name_of_crate).join("src");
         walk(&folder, "rs", &mut files);
         walk(&folder, "c", &mut files);
         assert!(!files.is_empty(), "the sources of {name_of_crate}");
         for path in files {
+            let below = path.strip_prefix(&folder).unwrap().display().to_string();
+            if open.iter().any(|begin| below.starts_with(begin)) {
+                continue;
+            }
             let source = fs::read_to_string(&path).unwrap();
             let name = name(&path);
             for (line, text) in unplain(&source, name.ends_with(".rs")) {

@@ -204,7 +204,7 @@ impl Rules {
     ///
     /// # Errors
     /// iptables is missing or refuses.
-    pub fn left_with_other_marks(&self) -> Result<Option<String>, ToolError> {
+    pub fn foreign_marks(&self) -> Result<Option<String>, ToolError> {
         let own = self.marks.answered();
         for Family { save, .. } in FAMILIES {
             let saved = list(save)?;

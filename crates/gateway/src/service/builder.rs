@@ -5,7 +5,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::controller::{Controller, ControllerParts, can_be_carried_out};
+use super::controller::{Controller, ControllerParts, check_requirements};
 use super::error::ServiceError;
 use super::event_writer::{EventWriter, StateConfig};
 use super::in_kernel::attach;
@@ -122,7 +122,7 @@ impl GatewayBuilder {
     /// The policy asks for what there is not, such as a scanner; an interface is missing; queues or
     /// marks do not fit.
     pub fn border(self, config: BorderConfig) -> Result<BorderedGateway, ServiceError> {
-        can_be_carried_out(&self.policy.policy, self.scanners.are_there())?;
+        check_requirements(&self.policy.policy, self.scanners.are_there())?;
         let installation = Installation::new(config, &self.policy.policy)?;
         Ok(BorderedGateway {
             plan: self,
@@ -140,7 +140,7 @@ impl BorderedGateway {
         make_folder(&state.folder)?;
         // Before anything that another gateway may be writing is tidied away.
         let lock = StateLock::take(&state.folder)?;
-        self.installation.fits_what_was_left()?;
+        self.installation.check_earlier_run()?;
         Ok(ClaimedGateway {
             plan: self.plan,
             installation: self.installation,

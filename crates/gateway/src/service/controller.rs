@@ -340,7 +340,7 @@ impl Controller {
         if !failed.is_empty() {
             return Err(failed);
         }
-        can_be_carried_out(&policy, self.scans).map_err(|failure| vec![failure.to_string()])?;
+        check_requirements(&policy, self.scans).map_err(|failure| vec![failure.to_string()])?;
         Ok(policy)
     }
 
@@ -491,7 +491,7 @@ fn guarded(otherwise: &str, work: impl FnOnce()) {
 }
 
 /// What this policy asks and this run cannot do is refused, not passed over.
-pub(super) fn can_be_carried_out(policy: &Policy, scans: bool) -> Result<(), ServiceError> {
+pub(super) fn check_requirements(policy: &Policy, scans: bool) -> Result<(), ServiceError> {
     let lacking = |rule: &&Rule| rule.action == Action::Scan && !scans;
     match policy.rules().iter().find(lacking) {
         None => Ok(()),

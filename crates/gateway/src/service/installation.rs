@@ -143,8 +143,8 @@ impl Installation {
 
     /// Refuses to begin behind the rules of a run with other marks: packets would go round between
     /// those and the queue.
-    pub(super) fn fits_what_was_left(&self) -> Result<(), ServiceError> {
-        match self.rules.left_with_other_marks() {
+    pub(super) fn check_earlier_run(&self) -> Result<(), ServiceError> {
+        match self.rules.foreign_marks() {
             Ok(None) => Ok(()),
             Ok(Some(mark)) => Err(ServiceError::usage(format_args!(
                 "an earlier run with another --mask has left its rules (they mark packets with {mark}): `ringway gate down` takes them out"

@@ -314,8 +314,8 @@ impl<T: Copy> Stream<T> {
         Position::Ahead.decision(conflict)
     }
 
-    /// Keeps a copy of what is new behind a gap, and a slot for the packet's token where packets are
-    /// held.
+    /// Keeps a copy of what is new behind a gap, and a slot for the packet's token where packets
+    /// are held.
     fn keep(&mut self, at: u64, payload: &[u8], limit: usize) -> Option<usize> {
         let mut room = limit.saturating_sub(self.held());
         if !self.bounds.fast_pass {

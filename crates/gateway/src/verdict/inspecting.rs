@@ -110,7 +110,7 @@ impl FlowContext<'_> {
         };
         let answer = work(content, &mut context);
         self.effects.account(before, content.held());
-        if content.begins_to_wait() {
+        if content.begin_wait() {
             self.effects.timed.push(subject.id);
         }
         Some(answer)

@@ -20,8 +20,8 @@ pub struct Admitted {
 }
 
 impl Authority {
-    /// Makes whoever has signed `request` a member. The same request may come again and gets the
-    /// same certificate.
+    /// Makes the signer of `request` a member. The same request may come again and gets the same
+    /// certificate.
     ///
     /// # Errors
     /// When the request is too old, its key or address is known already, or somebody has the name.
@@ -65,7 +65,7 @@ impl Authority {
             ));
         }
         let name = request.name().clone();
-        if let Some(back) = self.comes_again(&name, request.member(), address, now)? {
+        if let Some(back) = self.recertify(&name, request.member(), address, now)? {
             self.store.admit_again(&back, now)?;
             return Ok(back.certificate);
         }

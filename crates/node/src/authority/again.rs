@@ -20,7 +20,7 @@ pub(super) struct Back {
 impl Authority {
     /// A certificate for a key that this ring knows; none if it does not. It counts when it is
     /// stored.
-    pub(super) fn comes_again(
+    pub(super) fn recertify(
         &mut self,
         name: &Name,
         member: MemberId,

@@ -25,13 +25,14 @@ pub struct Renewed {
 }
 
 impl Authority {
-    /// Gives whoever has proven to hold the key of the certificate `shown` another one, if it is
-    /// time. Asked again, it gives the same answer again.
+    /// Gives a member that has proven to hold the key of the certificate `shown` another one, if
+    /// it is time. Asked again, it gives the same one again.
     pub(crate) fn renew_asked(&mut self, shown: &[u8]) -> Result<Renewed, AuthorityError> {
         self.renew_at(shown, unix_seconds())
     }
 
-    /// As [`Authority::renew_asked`], for a request that has come by DNS; none if it is nobody's.
+    /// As [`Authority::renew_asked`], for a request that has come by DNS; none if it is no
+    /// member's.
     pub(crate) fn renew_by_dns(
         &mut self,
         request: &by_dns::Request,

@@ -1,7 +1,7 @@
 //! Another key for a member that stays what it is: its name, its role, its address.
 //!
-//! The owner asks for it (`Authority::ask_rotation`), or has the member's request in hand. Nobody
-//! else can begin it: whoever has stolen a key cannot make it another's by itself.
+//! The owner asks for it (`Authority::ask_rotation`), or has the member's request in hand. No
+//! other can begin it: a thief of a key cannot make it another's by itself.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct Rotated {
     pub again: bool,
 }
 
-/// What the authority knows of whoever asks for another key.
+/// What the authority knows of the member that asks for another key.
 #[derive(Debug)]
 pub(super) struct Holder {
     pub(super) certificate: Certificate,
@@ -49,7 +49,7 @@ impl Authority {
     /// hears of it. Gives the member, and until when.
     ///
     /// # Errors
-    /// When nobody has the name, its certificate has ended, the time is out of range, or the
+    /// When no member has the name, its certificate has ended, the time is out of range, or the
     /// statement is full.
     pub fn ask_rotation(
         &mut self,
@@ -186,8 +186,8 @@ impl Authority {
             member: request.next(),
             name: old.name().clone(),
             address: old.address(),
-            // A router's new place is drawn anew, as for one that has joined: nobody then takes it
-            // for the one that is gone.
+            // A router's new position is drawn again, as for one that has joined: it is then not
+            // taken for the one that is gone.
             nonce: random()?,
             not_before: now.saturating_sub(CLOCK_SKEW.as_secs()),
             not_after: now + self.store.options().lifetime.as_secs(),
@@ -238,7 +238,7 @@ impl Authority {
 }
 
 impl Store {
-    /// Whoever has, or had, this key.
+    /// The member that has, or had, this key.
     pub(super) fn holder(
         &self,
         member: &MemberId,

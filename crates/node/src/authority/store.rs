@@ -237,8 +237,7 @@ impl Store {
             .map_err(self.fail())
     }
 
-    /// Records a new member that has no invite; one that nobody has used for its name is good no
-    /// more.
+    /// Records a new member that has no invite; an unused one for its name is good no more.
     pub(super) fn admit(
         &mut self,
         certificate: &Certificate,
@@ -463,7 +462,7 @@ pub(super) fn record(
     now: u64,
 ) -> rusqlite::Result<()> {
     let address = certificate.address().map(|address| address.to_string());
-    // Whoever had the name or the address before has let the certificate run out.
+    // The holder of the name or the address before has let the certificate run out.
     connection.execute(
         "UPDATE members SET revoked = expires WHERE revoked IS NULL AND expires <= ?1 AND (name = ?2 OR address = ?3)",
         params![now, certificate.name().as_str(), address],

@@ -63,7 +63,7 @@ impl KeyKeeper {
             if !replaced && !statement.asks(serial) {
                 continue;
             }
-            // What the owner says anew may be what was waited for, and so may the network.
+            // A newer statement may be what was waited for, and so may the network.
             if self.network.seen() || statement.number() > seen {
                 seen = statement.number();
                 (next_try, pause) = (Instant::now(), ROTATION_RETRY_FIRST);

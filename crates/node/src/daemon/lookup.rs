@@ -19,7 +19,7 @@ pub struct Owner {
     pub elapsed: Duration,
 }
 
-/// Why nobody is known to own a point.
+/// Why the owner of a point is not known.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NotFound(String);
@@ -28,7 +28,7 @@ impl RingSender {
     /// Finds the router that owns `point`.
     ///
     /// # Errors
-    /// When this router is not part of the ring, too many of its lookups run already, or nobody
+    /// When this router is not part of the ring, too many of its lookups run already, or no router
     /// that answers knows the way.
     pub async fn look_up(&self, point: RingKey) -> Result<Owner, NotFound> {
         let found = self.member.lookup(point).await;

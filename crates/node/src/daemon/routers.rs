@@ -1,6 +1,6 @@
 //! Routers that this member remembers, and that have other keys or newer certificates now: without
-//! this a leaf all of whose routers have changed their keys would know nobody, and so would a
-//! router that comes back to a ring in which all others have.
+//! this a leaf all of whose routers have changed their keys would know none, and so would a router
+//! that comes back to a ring in which all others have.
 
 use std::sync::Arc;
 use std::time::Duration;

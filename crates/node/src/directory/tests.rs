@@ -54,7 +54,7 @@ async fn a_certificate_that_is_remembered_counts_until_its_time_is_over() {
     assert!(directory.has_ended(&member));
     let refused = directory.admit(short.as_bytes()).unwrap_err();
     assert!(matches!(refused, DirectoryError::Invalid(..)), "{refused}");
-    // Asked for by name it is asked about anew, and nobody answers.
+    // Asked for by name it is asked about again, and no server answers.
     let failed = directory.find("oslo").await.unwrap_err();
     assert!(
         matches!(failed, DirectoryError::Unavailable(..)),
@@ -77,7 +77,7 @@ async fn an_older_certificate_takes_no_name_from_a_newer_one() {
 }
 
 #[tokio::test]
-async fn whoever_has_another_key_is_found_by_the_old_id_too() {
+async fn a_rotated_member_is_found_by_its_old_id() {
     let owner = Identity::generate().unwrap();
     let directory = directory(&owner);
     let (old, new) = (certificate(&owner, 1, 4), certificate(&owner, 2, 5));
@@ -93,7 +93,7 @@ async fn whoever_has_another_key_is_found_by_the_old_id_too() {
         serials.clone(),
     ));
     assert!(directory.cached(&old.member()).is_none());
-    // DNS does not answer, and that revokes nobody.
+    // DNS does not answer, and that revokes no member.
     let id = old.member().to_string();
     let failed = directory.find(&id).await.unwrap_err();
     assert!(
@@ -163,7 +163,7 @@ fn no_more_is_remembered_than_the_bounds_say() {
     for n in 0..=DIRECTORY_ENTRIES {
         let serial = u64::try_from(n).unwrap();
         known.insert(of(&owner, member(n), &format!("m{n}"), serial));
-        // The first is used all the time, and the second by nobody.
+        // The first is used all the time, and the second never.
         assert!(known.by_id(&member(0)).is_some());
     }
     assert_eq!(known.by_id.len(), DIRECTORY_ENTRIES);
@@ -185,10 +185,10 @@ fn no_more_is_remembered_than_the_bounds_say() {
     assert!(!known.is_absent(&name(ABSENT_ENTRIES)));
 }
 
-/// Whoever holds back a new statement, or brings an old one, in DNS or through another member: it
-/// is genuine, and counts no more.
+/// A new statement held back, or an old one brought, in DNS or through another member: it is
+/// genuine, and counts no more.
 #[test]
-fn an_older_statement_of_the_owner_brings_nobody_back() {
+fn an_older_statement_revives_no_member() {
     let owner = Identity::generate().unwrap();
     let directory = directory(&owner);
     let revoked = certificate(&owner, 1, 4);

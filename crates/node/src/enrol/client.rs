@@ -118,7 +118,7 @@ pub enum JoinError {
         /// Where.
         address: SocketAddr,
     },
-    /// Nobody listens where the invite points.
+    /// No server listens where the invite points.
     #[error(
         "the ring's authority at {address} cannot be reached ({source}): is `ringway ring serve` running there?"
     )]

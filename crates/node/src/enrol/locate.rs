@@ -2,8 +2,8 @@
 //!
 //! `_enrol.DOMAIN` is a TXT record as all others of the ring are, so that every server that has
 //! those has it too. An SRV record would need a name with an address record beside it, which
-//! owners' servers do not take from us. Nobody has signed it, nor need they: a false answer
-//! leads to somebody who does not know the words of the invite.
+//! owners' servers do not take from us. It is not signed, and need not be: a false answer leads to
+//! a host that does not know the words of the invite.
 
 use std::net::SocketAddr;
 

@@ -7,9 +7,9 @@
 //! authority → member   Noise IKpsk0, second message; or that the words were wrong
 //! ```
 //!
-//! The 24 bits of three words do not stand an attack in which words are tried at leisure. Here they
-//! cannot be: a share is a random point whatever the words are, so that whoever listens learns
-//! nothing, and whoever takes part must choose one set of words before its share leaves. The key
+//! The 24 bits of three words do not stand an attack in which words are tried at leisure. Here
+//! they cannot be: a share is a random point whatever the words are, so that an eavesdropper
+//! learns nothing, and a participant must choose one set of words before its share leaves. The key
 //! that comes of it is the same on both sides only if these were the right ones.
 //! - Against the authority: the member has to show first that it has the key, in the first Noise
 //!   message. Until then nothing that depends on the words but the blinded share has left the
@@ -75,7 +75,7 @@ impl Hello {
     }
 }
 
-/// Why an invite is not taken. It is said in the clear: whoever is in between can say it as
+/// Why an invite is not taken. It is sent in the clear: an attacker in between can send it as
 /// well, and gains as much as by cutting the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -137,7 +137,7 @@ impl Refusal {
     }
 }
 
-/// What the authority says of itself. Nobody has proven it yet.
+/// What the authority claims of itself. It is not proven yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Offer {
     /// The ring's identity.
@@ -252,7 +252,7 @@ fn finish(pake: Spake2<Ed25519Group>, share: &Share) -> Option<Zeroizing<Vec<u8>
     if point.is_small_order() || !point.is_torsion_free() {
         return None;
     }
-    // The side is checked there: nobody can be answered with its own share.
+    // The side is checked there: no peer can be answered with its own share.
     pake.finish(share).ok().map(Zeroizing::new)
 }
 

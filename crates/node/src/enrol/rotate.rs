@@ -41,7 +41,7 @@ pub struct Rotated {
 /// Why a member has no other key yet.
 #[derive(Debug, thiserror::Error)]
 pub enum RotateError {
-    /// Nobody has joined with this home.
+    /// No member has joined with this home.
     #[error("{0} is not a member's home: join a ring first with `ringway join`")]
     NotAMember(String),
     /// Nothing was asked for.
@@ -372,7 +372,7 @@ mod tests {
         let identity = load_identity(home.path(), &home.stored()).unwrap().unwrap();
         assert_eq!(identity.member(), next.member());
         assert!(!home::next_identity_path(home.path()).exists());
-        // Another's key in either place is nobody's.
+        // Another's key in either position is refused.
         let stranger = issue(&home.owner, &Identity::generate().unwrap(), "oslo", 6);
         assert!(load_identity(home.path(), &stranger).unwrap().is_none());
     }

@@ -22,7 +22,7 @@ use crate::limits::{ENROL_CONNECTIONS, ENROL_PER_SOURCE, ENROL_TIME};
 use crate::rotation::{RotationError, RotationRequest};
 use crate::shares::{SharedPlace, Shares};
 
-/// Serves enrolments for ever. One that fails is logged and closed; nobody else is touched.
+/// Serves enrolments for ever. One that fails is logged and closed; no other is touched.
 pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority) {
     let places = Arc::new(Shares::new(ENROL_CONNECTIONS, ENROL_PER_SOURCE));
     let tries = Arc::new(Mutex::new(Tries::new(Instant::now())));
@@ -310,7 +310,7 @@ impl Enrolling {
             invite,
         } = proven;
         let request: Request = channel.receive().await?;
-        // Whoever has no invite does not come this far.
+        // A peer without an invite does not come this far.
         place.keep();
         let member = MemberId::new(*request.member);
         // The request names the Ed25519 key; the handshake has proven its X25519 form.

@@ -179,7 +179,7 @@ fn a_false_accusation_convicts_its_accuser() {
 }
 
 #[test]
-fn a_right_accusation_or_one_that_nobody_signed_does_not() {
+fn right_or_unsigned_accusations_convict_none() {
     let case = Case::new();
     let accuser = Accuser::new(&case);
     let rome = "rome".to_owned();

@@ -3,7 +3,7 @@
 //!
 //! `7-crackdown-adviser-ragtime@ring.example.org`: the number says which invite is meant and is no
 //! secret, the words are 24 secret bits, and what follows the `@` is the ring's domain, whose DNS
-//! says where to enrol. So few bits are enough because nobody can try words without the authority
+//! says where to enrol. So few bits are enough because words cannot be tried without the authority
 //! (see `crate::enrol::pake`), which lets three wrong ones pass.
 
 use std::fmt;
@@ -72,7 +72,7 @@ impl SpokenInvite {
         }
     }
 
-    /// What both sides know and nobody else does.
+    /// The secret of both sides.
     pub(crate) fn secret(&self) -> &[u8; WORDS] {
         &self.secret
     }

@@ -28,7 +28,7 @@ pub const REKEY_MESSAGES: u32 = 1 << 28;
 /// Bytes sent with one key after which a link makes new ones.
 ///
 /// Source: 2^32 blocks of AES, an eighth of what RFC 9001 B.1 reckons with and less than RFC 8446
-/// §5.5 allows (2^24.5 records of 2^14 bytes): an advantage of 2^-63 for whoever tells ciphertext
+/// §5.5 allows (2^24.5 records of 2^14 bytes): an advantage of 2^-63 in distinguishing ciphertext
 /// from noise. Past it a handshake begins; the old keys serve until it has succeeded.
 pub const REKEY_BYTES: u64 = 1 << 36;
 
@@ -294,7 +294,7 @@ pub const SESSIONS_PER_LINK: usize = 3;
 
 /// Pause between two looks at a link on which nothing happens.
 ///
-/// Source: it is only to find out that nobody wants the link any more; its paths have timers of
+/// Source: it is only to find out that the link is not wanted any more; its paths have timers of
 /// their own. Longer delays its end.
 pub const LINK_LOOK: std::time::Duration = std::time::Duration::from_secs(2);
 

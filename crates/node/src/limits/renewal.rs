@@ -51,14 +51,14 @@ pub const RENEWALS_BY_DNS: usize = 64;
 
 /// Pause after each request for a newer certificate by DNS.
 ///
-/// Source: 20 a second cost a hundredth of a core, whoever sends them: addresses of senders are not
+/// Source: 20 a second cost a hundredth of a core, from any senders: their addresses are not
 /// proved. 100 000 members come one a minute.
 pub const RENEWAL_BY_DNS_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// When a member that has asked by DNS looks there for the newer certificate, after it has asked
 /// and after each look in vain.
 ///
-/// Source: the zone is made anew within a second, and resolvers may keep its records for five.
+/// Source: the zone is made again within a second, and resolvers may keep its records for five.
 pub const RENEWED_IN_DNS: [std::time::Duration; 3] = [
     std::time::Duration::from_secs(1),
     std::time::Duration::from_secs(3),

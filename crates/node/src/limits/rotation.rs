@@ -37,7 +37,7 @@ pub const ROTATION_RETRY_LONGEST: std::time::Duration = std::time::Duration::fro
 /// expired meanwhile.
 ///
 /// Source: as long as files under way wait for their sender ([`WAITING_RECEIVE_TIME`]). Past it,
-/// and past its own time, nobody learns any more whose the files were.
+/// and past its own time, it cannot be learnt any more whose the files were.
 pub const REPLACED_KEPT: std::time::Duration = WAITING_RECEIVE_TIME;
 
 /// How long a router that starts looks in DNS whether routers that it remembers have other keys.

@@ -1,7 +1,7 @@
 //! Whether a handshake is worth public-key work. Under load strangers have to show a cookie first:
 //! that they get what goes to the address they claim.
 //!
-//! As in WireGuard (§5.3 of its paper) and QUIC (RFC 9000 §8.1.2) nothing is kept for whoever asks:
+//! As in WireGuard (§5.3 of its paper) and QUIC (RFC 9000 §8.1.2) nothing is kept for a sender:
 //! the cookie is a keyed hash of the address, and the key changes. Only UDP needs it:
 //! - Over TCP, WebSocket and QUIC the connection has proved the address.
 //! - A relayed handshake comes from an admitted router.
@@ -177,7 +177,7 @@ impl Gate {
 
     fn source(&mut self, now: Instant, source: Source) -> &mut Option<Instant> {
         if self.sources.len() >= HANDSHAKE_SOURCES && !self.sources.contains_key(&source) {
-            // Whoever has its whole allowance again is as good as new.
+            // A source with its whole allowance again is as good as new.
             self.sources
                 .retain(|_, next| next.is_some_and(|next| next > now));
             if self.sources.len() >= HANDSHAKE_SOURCES {
@@ -191,7 +191,7 @@ impl Gate {
     }
 }
 
-/// The cookie for whoever is at `path`.
+/// The cookie for the sender at `path`.
 fn made(secret: &[u8; 32], path: &Address) -> Cookie {
     first_bytes(blake3::keyed_hash(secret, path.to_string().as_bytes()))
 }

@@ -291,7 +291,7 @@ impl Links {
         self.half_open.push_back(half);
     }
 
-    /// Whoever is at `path` wants to see a cookie with our initiation.
+    /// The peer at `path` wants to see a cookie with our initiation.
     pub(super) fn handle_cookie(
         &mut self,
         now: Instant,
@@ -394,13 +394,13 @@ impl Links {
     ) {
         self.counters.handshakes += 1;
         self.indices.insert(session.local(), member);
-        // Whoever knows of no session has forgotten everything; otherwise these are new keys, and
-        // nothing else changes.
-        let anew = !self.peer(now, member).is_up() || newest == 0;
-        self.counters.rekeys += u64::from(!anew);
+        // A peer that knows of no session has forgotten everything; otherwise these are new keys,
+        // and nothing else changes.
+        let restarted = !self.peer(now, member).is_up() || newest == 0;
+        self.counters.rekeys += u64::from(!restarted);
         let bounds = self.bounds.clone();
         let replaced = self.with_paths(&member, |peer| {
-            if anew {
+            if restarted {
                 peer.adopt(now, path)
             } else {
                 peer.heard_at(now, path)
@@ -412,7 +412,7 @@ impl Links {
         }
         let peer = self.peer(now, member);
         let waiting = std::mem::take(&mut peer.waiting);
-        if anew {
+        if restarted {
             self.output.emit(Event::Up(member));
         }
         for message in waiting {

@@ -1,10 +1,10 @@
 //! How fast messages of applications may leave, so that neither the path nor the receiver loses
 //! them.
 //!
-//! The receiver reports which packets have come ([`Arrivals`]); the sender's [`Flow`] keeps no more
-//! under way than the controller of `ringway-dtl` allows for the path, and than the receiver's
-//! buffers hold. The window belongs to the path: another path begins anew, another session goes on
-//! with it.
+//! The receiver reports which packets have come ([`Arrivals`]); the sender's [`Flow`] keeps no
+//! more under way than the controller of `ringway-dtl` allows for the path, and than the
+//! receiver's buffers hold. The window belongs to the path: another path begins again, another
+//! session goes on with it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -106,7 +106,7 @@ impl Flow {
         }
     }
 
-    /// The link has new keys: counters begin anew, and nothing else changes.
+    /// The link has new keys: counters begin again, and nothing else changes.
     pub(super) fn renew(&mut self, session: u32) {
         self.sessions.push_back((session, self.next));
         if self.sessions.len() > SESSIONS_PER_LINK {

@@ -259,7 +259,7 @@ impl Peer {
         let (encoded, mtu) = (message.encode(), self.paths.mtu());
         // What tests a path asks for its own answer; an answer asks for none, or both sides would
         // never rest.
-        if message.wants_a_working_path() {
+        if message.needs_live_path() {
             self.paths.sent(now);
         }
         let paced = message.is_paced();
@@ -515,7 +515,7 @@ impl Peer {
             .is_some_and(|path| path.protocol() == Protocol::Relay)
     }
 
-    /// True if we have had use for it of late.
+    /// True if we have had use for it recently.
     pub(crate) fn is_wanted(&self, now: Instant) -> bool {
         now < self.last_wanted + self.idle_time()
     }
@@ -533,7 +533,7 @@ impl Peer {
         if !self.is_up() {
             return dial.unwrap_or(self.next_look);
         }
-        // Whoever wants the link looks after it: with both sides at it neither would ever let go.
+        // The side that wants the link looks after it: with both at it neither would ever let go.
         let paths = self.paths.poll_timeout();
         let paths = paths.filter(|_| self.is_wanted(self.next_look));
         let output = [self.next_output(), self.arrivals.due()];

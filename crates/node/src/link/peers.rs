@@ -1,5 +1,5 @@
-//! All peers, when each wants to be looked at, and who has something to send: whoever has been
-//! changed is asked anew, and nobody else, because a router has hundreds of links and something to
+//! All peers, when each wants to be looked at, and who has something to send: a peer that has been
+//! changed is asked again, and no other, because a router has hundreds of links and something to
 //! do on few of them at a time.
 //!
 //! Each packet asks for its peer several times. So a peer is found by a hash of its id, and
@@ -133,7 +133,8 @@ impl Peers {
         }
     }
 
-    /// The first packet that `make` gives of those who are ready; whoever gives one stays first.
+    /// The first packet that `make` gives of those who are ready; the one that gives it stays
+    /// first.
     pub(super) fn first_ready<T>(
         &mut self,
         mut make: impl FnMut(&mut Peer) -> Option<T>,
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_takes_a_place_inherits_nothing() {
+    fn a_reused_slot_inherits_nothing() {
         let now = Instant::now();
         let later = now + Duration::from_secs(3_600);
         let mut peers = Peers::default();
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_gives_packets_stays_first() {
+    fn a_peer_with_packets_stays_first() {
         let now = Instant::now();
         let mut peers = Peers::default();
         for n in [1, 2] {

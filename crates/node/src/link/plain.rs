@@ -1,5 +1,5 @@
 //! In place of `handshake`, in builds with the feature `insecure`: the same messages, with nothing
-//! encrypted and nobody's key proved.
+//! encrypted and no key proved.
 //!
 //! For benchmarks of what encryption costs, and for nothing else. Handshakes of such builds have
 //! numbers of their own, so that no other build has a link with them.
@@ -102,7 +102,7 @@ pub(super) fn is_earlier(_identity: &Identity, _message: &[u8]) -> bool {
 pub(super) struct Responder;
 
 impl Responder {
-    /// Whoever shows a certificate is believed.
+    /// The sender of a certificate is believed.
     pub(super) fn is(&mut self, _member: &MemberId) -> bool {
         true
     }

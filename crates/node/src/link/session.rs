@@ -215,8 +215,8 @@ impl Session {
         old || now >= self.since + bounds.time
     }
 
-    /// Whether a session in use should be followed by another. Whoever has begun it begins the
-    /// next; the other side only if that does not happen for a quarter as long again.
+    /// Whether a session in use should be followed by another. The side that has begun it begins
+    /// the next; the other side only if that does not happen for a quarter as long again.
     pub(super) fn wants_rekey(&self, now: Instant, bounds: &KeyBounds, by_mail: bool) -> bool {
         let after = if by_mail {
             bounds.mail_rekey_after

@@ -12,8 +12,8 @@ use crate::limits::CERTIFICATE_BYTES;
 /// A handshake's payload: newest epoch as u32 and time as u64, big-endian, and the certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
-    /// Epoch of the newest session with the other; 0 if there is none. So whoever has restarted
-    /// says so.
+    /// Epoch of the newest session with the other; 0 if there is none. So a peer that has
+    /// restarted says so.
     pub(super) newest: u32,
     /// Microseconds since 1970 by the clock of who shows it; later in each handshake.
     pub(super) time: u64,

@@ -401,7 +401,7 @@ fn a_peer_that_never_answers_is_given_up() {
 }
 
 #[test]
-fn a_restarted_peer_is_linked_anew() {
+fn a_restarted_peer_gets_another_link() {
     let owner = Identity::generate().unwrap();
     let identity = Identity::generate().unwrap();
     let certificate = issue(&owner, &identity, "b");

@@ -444,7 +444,7 @@ impl LinkMessage {
     }
 
     /// True for what should arrive: it is worth finding out whether its path works.
-    pub(super) fn wants_a_working_path(&self) -> bool {
+    pub(super) fn needs_live_path(&self) -> bool {
         !matches!(
             self,
             LinkMessage::Echo(_)

@@ -32,14 +32,14 @@ struct Place {
 }
 
 impl Place {
-    /// Whether it wants anything: it waits, or has asked of late. Who is served first need not wait
-    /// at all.
+    /// Whether it wants anything: it waits, or has asked recently. A transfer that is served first
+    /// need not wait at all.
     fn wants(&self, now: Instant) -> bool {
-        let of_late = |asked| now.saturating_duration_since(asked) < HELD_BACK;
-        matches!(self.waits, Waits::Now) || self.asked.is_some_and(of_late)
+        let is_recent = |asked| now.saturating_duration_since(asked) < HELD_BACK;
+        matches!(self.waits, Waits::Now) || self.asked.is_some_and(is_recent)
     }
 
-    /// Until when the cap has made this transfer wait, if it has of late.
+    /// Until when the cap has made this transfer wait, if it has recently.
     fn held_back_until(&self, now: Instant) -> Option<Instant> {
         match self.waits {
             Waits::Never => None,
@@ -158,7 +158,7 @@ impl Shared {
 }
 
 impl Turn {
-    /// Until when the cap has made this transfer wait, if it has of late.
+    /// Until when the cap has made this transfer wait, if it has recently.
     pub(super) fn held_back_until(&self, now: Instant) -> Option<Instant> {
         let shared = self.cap.lock();
         shared.transfers.get(&self.id)?.held_back_until(now)
@@ -166,7 +166,7 @@ impl Turn {
 
     /// Whether another transfer above priority 0 wants what the cap gives, and so comes before all
     /// at 0.
-    pub(super) fn others_come_first(&self, now: Instant) -> bool {
+    pub(super) fn is_behind_others(&self, now: Instant) -> bool {
         let shared = self.cap.lock();
         let mut others = shared.transfers.iter().filter(|(id, _)| **id != self.id);
         others.any(|(_, place)| !place.priority.is_scavenger() && place.wants(now))
@@ -266,14 +266,14 @@ mod tests {
         *counts.lock().unwrap() = [0; 2];
         tokio::time::sleep(Duration::from_millis(1_000)).await;
         let now = Instant::now();
-        assert!(three.held_back_until(now).is_some() && three.others_come_first(now));
+        assert!(three.held_back_until(now).is_some() && three.is_behind_others(now));
         let [first, second] = *counts.lock().unwrap();
         assert!(
             first > 10 * second.max(1),
             "{first} and {second}: priority 0 gets only what is left"
         );
         one.set_priority(Priority::SCAVENGER);
-        assert!(!three.others_come_first(Instant::now()), "two at 0 share");
+        assert!(!three.is_behind_others(Instant::now()), "two at 0 share");
         for task in tasks {
             task.abort();
             // What it held is let go of only then.
@@ -282,7 +282,7 @@ mod tests {
         let idle = cap.turn(Priority::NORMAL).unwrap();
         drop(one);
         assert!(
-            !three.others_come_first(Instant::now()),
+            !three.is_behind_others(Instant::now()),
             "one that wants nothing is before nobody"
         );
         drop(idle);
@@ -292,7 +292,7 @@ mod tests {
         // There is enough for it already.
         served.acquire(1).await;
         assert!(
-            three.others_come_first(Instant::now()),
+            three.is_behind_others(Instant::now()),
             "who is served first does not wait, and is first"
         );
     }

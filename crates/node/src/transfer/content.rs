@@ -436,8 +436,8 @@ mod tests {
                 .unwrap();
             let path = partial.finish(folder.path(), "f").unwrap();
             assert_eq!(path, folder.path().join("f"));
-            // Here the machine stops: nothing is discarded, nobody has noted that the file is
-            // there.
+            // Here the machine stops: nothing is discarded, and it is not recorded that the file
+            // is there.
         }
         assert_eq!(brought, [100_000, 0]);
         Partial::discard(folder.path(), "x");

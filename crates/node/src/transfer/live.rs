@@ -156,19 +156,19 @@ impl Live {
     }
 
     /// Content is handed to the network, which may not take it at once.
-    pub(super) fn begins_to_write(&self) {
+    pub(super) fn begin_write(&self) {
         self.lock_writes().since = Some(Instant::now());
     }
 
     /// The network has taken it, or never will.
-    pub(super) fn has_written(&self) {
+    pub(super) fn end_write(&self) {
         let mut writes = self.lock_writes();
         writes.over = writes.waited(Instant::now());
         writes.since = None;
     }
 
     /// Whether the network has taken nothing for long.
-    fn waits_for_the_network(&self, now: Instant) -> bool {
+    fn is_network_stalled(&self, now: Instant) -> bool {
         let since = self.lock_writes().since;
         since.is_some_and(|since| now.saturating_duration_since(since) > BLOCKED)
     }
@@ -188,7 +188,7 @@ impl Live {
     fn is_unanswered(&self, now: Instant) -> bool {
         let heard = *self.lock_heard();
         let silent = heard.is_some_and(|(_, at)| now.saturating_duration_since(at) > SILENT);
-        silent && self.waits_for_the_network(now)
+        silent && self.is_network_stalled(now)
     }
 
     /// Whether what the receiver allows to be under way mostly is, on a path of this round trip.
@@ -302,7 +302,7 @@ impl Live {
         rtt: Duration,
     ) -> Option<LimitedBy> {
         if let Some(held) = held {
-            let behind = priority.is_scavenger() && held.others_come_first;
+            let behind = priority.is_scavenger() && held.is_behind_others;
             return Some(if behind {
                 LimitedBy::BehindOthers
             } else {
@@ -314,7 +314,7 @@ impl Live {
         }
         // There is data, and the network would take more: the receiver has not allowed it, and why
         // is seen from where the data is.
-        let allows_no_more = || self.waits_for_the_network(now) || self.mostly_waits();
+        let allows_no_more = || self.is_network_stalled(now) || self.mostly_waits();
         match by_network {
             Some(LimitedBy::Application) if allows_no_more() => {
                 Some(if self.uses_its_window(rtt) {
@@ -483,11 +483,11 @@ mod tests {
         let (live, now) = (live(), Instant::now());
         let limit = |after, reason| live.limit(now + after, Priority::NORMAL, None, reason, RTT);
         let (soon, later) = (BLOCKED / 2, SILENT * 2);
-        live.begins_to_write();
+        live.begin_write();
         let application = Some(LimitedBy::Application);
         assert_eq!(limit(soon, application), Some(LimitedBy::Application));
         assert_eq!(limit(later, application), Some(LimitedBy::Receiver));
-        // The window is used up: that is the reason, whoever waits for it.
+        // The window is used up: that is the reason, whichever side waits for it.
         assert_eq!(limit(later, Some(LimitedBy::Loss)), Some(LimitedBy::Loss));
         *live.lock_heard() = Some((1, now));
         assert_eq!(limit(soon, application), Some(LimitedBy::Application));
@@ -500,7 +500,7 @@ mod tests {
             );
         }
         // There is nothing to be answered.
-        live.has_written();
+        live.end_write();
         assert_eq!(limit(later, application), Some(LimitedBy::Application));
     }
 
@@ -523,7 +523,7 @@ mod tests {
                 moment(now + Duration::from_secs(1), in_a_second),
             ];
             live.lock_samples().extend(second);
-            live.begins_to_write();
+            live.begin_write();
             let reason = Some(LimitedBy::Application);
             let limit = live.limit(now + WINDOW, Priority::NORMAL, None, reason, RTT);
             assert_eq!(limit, Some(word));

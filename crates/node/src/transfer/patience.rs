@@ -1,8 +1,8 @@
 //! How long an attempt waits for content that does not move.
 //!
-//! A transfer of priority 0 may have to wait for others for hours, and its receiver cannot tell
-//! that from a peer that does nothing. So one that waits keeps its place for as long as nobody else
-//! needs it.
+//! A transfer of priority 0 may have to wait for others for hours, and its receiver cannot
+//! distinguish that from a peer that does nothing. So one that waits keeps its slot for as long as
+//! no other needs it.
 
 use std::pin::pin;
 use std::time::Duration;

@@ -62,7 +62,7 @@ async fn accept(context: Arc<Context>, endpoint: Arc<QuicEndpoint>, open: OpenCo
         let context = Arc::clone(&context);
         tokio::spawn(async move {
             let _place = place;
-            // Whoever opens no stream has no use for the connection.
+            // A peer that opens no stream has no use for the connection.
             while let Ok(Ok((sink, stream))) = timeout(ANSWER_TIME, connection.accept_bi()).await {
                 handle_stream(&context, &connection, sink, stream).await;
             }
@@ -209,7 +209,7 @@ async fn receive(
     let running = live.running.lock().await;
     attempts.mark_unchanged();
     let ended = if *live.attempts.borrow() != own {
-        Err(Ended::Lost(BEGUN_ANEW.to_owned()))
+        Err(Ended::Lost(RESTARTED.to_owned()))
     } else if live.phase() == Phase::Done {
         Ok(())
     } else if ended_with_membership(&live.record()) {
@@ -269,7 +269,7 @@ pub(super) fn ended_with_membership(record: &Record) -> bool {
 }
 
 const STALLED: &str = "the sender has stalled";
-const BEGUN_ANEW: &str = "the sender has started over";
+const RESTARTED: &str = "the sender has started over";
 const GIVEN_UP_THERE: &str = "the sender has given it up";
 const GIVEN_UP_HERE: &str = "the receiver has given this transfer up";
 const KEY_NOT_KNOWN: &str = "the receiver does not know yet that the sender has another key: it learns it from DNS or from other members";
@@ -411,7 +411,7 @@ async fn take_content(
     if content.attempts.has_changed().unwrap_or(false) {
         // Checking a large file takes long; the attempt that came meanwhile need not do it again.
         live.keep_checked(checked);
-        return Err(Ended::Lost(BEGUN_ANEW.to_owned()));
+        return Err(Ended::Lost(RESTARTED.to_owned()));
     }
     let (partial, missing, present) = checked;
     live.begin(present);
@@ -506,12 +506,12 @@ async fn write_content(
     } = content;
     let lost = tokio::select! {
         lost = forward(context, live, connection, stream, blocks) => lost,
-        _ = attempts.changed() => Some(BEGUN_ANEW.to_owned()),
+        _ = attempts.changed() => Some(RESTARTED.to_owned()),
         _ = cancelled.wait_for(|cancelled| *cancelled) => {
             Some("cancelled here".to_owned())
         }
     };
-    // The thread ends with its pipe: nobody else may touch the partial file before.
+    // The thread ends with its pipe: no other task may touch the partial file before.
     let (partial, result) = writing.await.map_err(|error| disk(&error))?;
     if ended_with_membership(&live.record()) {
         return Err(Ended::Refuse(MEMBERSHIP_ENDED.to_owned(), true));

@@ -65,7 +65,7 @@ pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
             let before = live.bytes.load(Ordering::Relaxed);
             let ended = tokio::select! {
                 ended = attempt(&context, &live, &mut source) => ended,
-                () = still_after_return(&live) => Err(Ended::Later(BACK.to_owned())),
+                () = wait_standstill(&live) => Err(Ended::Later(BACK.to_owned())),
             };
             if matches!(ended, Err(Ended::Never(_))) {
                 live.close(GIVEN_UP, "failed");
@@ -107,7 +107,7 @@ const BACK: &str = "connects again, as the network or the peer is back";
 
 /// Ends when an attempt stands still although the network or the peer has come back: QUIC would
 /// repeat what was lost after a pause as long as the outage was.
-async fn still_after_return(live: &Live) {
+async fn wait_standstill(live: &Live) {
     loop {
         // A connection that stands is found dead by QUIC, unless it was this end that was away: a
         // peer that is heard again may only have had nothing to say.
@@ -295,7 +295,7 @@ async fn follow_route(
 }
 
 async fn look_at_route(context: &Context, connection: &QuicConnection, flow: &Flow) {
-    if !context.uplink.looks_at_interfaces() {
+    if !context.uplink.has_interface_caps() {
         return;
     }
     let host = next_host(context, connection).await;
@@ -376,10 +376,10 @@ async fn send_content(
         let turn = patience.wait(flow.acquire(block.len()), may_stay).await;
         turn.ok_or_else(|| late(NO_TURN))?;
         let bytes = u64::try_from(block.len()).unwrap_or(u64::MAX);
-        live.begins_to_write();
+        live.begin_write();
         let may_stay = || is_held_back(connection) && context.may_stay(live, NOT_TAKEN);
         let written = patience.wait(sink.write_chunk(block), may_stay).await;
-        live.has_written();
+        live.end_write();
         let written = written.ok_or_else(|| late(NOT_TAKEN))?;
         written.map_err(|error| late(&error.to_string()))?;
         live.bytes.fetch_add(bytes, Ordering::Relaxed);

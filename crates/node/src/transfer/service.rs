@@ -165,7 +165,7 @@ impl Context {
         self.save(live);
     }
 
-    /// A transfer that has ended with its sender's membership begins anew: the sender has joined
+    /// A transfer that has ended with its sender's membership begins again: the sender has joined
     /// again.
     pub(super) fn revive(&self, live: &Live) {
         {
@@ -499,7 +499,7 @@ impl Transfers {
     }
 }
 
-/// Measures the rates of what flows, and lets go of what nobody comes back for.
+/// Measures the rates of what flows, and lets go of what no sender comes back for.
 async fn look_after_all(context: Arc<Context>) {
     let mut tick = tokio::time::interval(SAMPLE);
     let mut next_expiry = Instant::now();

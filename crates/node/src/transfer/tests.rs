@@ -127,7 +127,7 @@ fn bench_with(peer_is_there: bool, patience: Patience, cap: Option<u64>) -> Benc
     }
 }
 
-/// Nobody carries what it sends.
+/// No link carries what it sends.
 fn over_links(me: &Identity) -> QuicEndpoint {
     let options = QuicOptions::default();
     let bound = QuicEndpoint::over_messages(me.signing_key(), Arc::new(|_| true), options);
@@ -359,7 +359,7 @@ async fn what_one_member_makes_us_keep_unread_is_bounded() {
         while let Ok(Ok((mut sink, answers))) =
             timeout(Duration::from_millis(300), connection.open_bi()).await
         {
-            // A frame is announced that never ends, so that nobody reads what follows it.
+            // A frame is announced that never ends, so that what follows it is not read.
             sink.write_all(&60_000_u32.to_be_bytes()).await.unwrap();
             let block = vec![0; 64 * 1024];
             while let Ok(Ok(_)) = timeout(Duration::from_millis(300), sink.write(&block)).await {}

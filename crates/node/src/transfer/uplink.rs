@@ -38,7 +38,7 @@ pub(super) struct HeldBack {
     /// The interface whose cap it is; none for that of the process.
     pub(super) interface: Option<String>,
     /// Whether others under it are above priority 0.
-    pub(super) others_come_first: bool,
+    pub(super) is_behind_others: bool,
 }
 
 impl Uplink {
@@ -58,7 +58,7 @@ impl Uplink {
     }
 
     /// Whether it matters by which interface a transfer leaves.
-    pub(super) fn looks_at_interfaces(&self) -> bool {
+    pub(super) fn has_interface_caps(&self) -> bool {
         !self.interfaces.is_empty()
     }
 
@@ -122,7 +122,7 @@ impl Flow {
         Ok(())
     }
 
-    /// The cap that has made this transfer wait of late; of two, the one that did last.
+    /// The cap that has made this transfer wait recently; of two, the one that did last.
     pub(super) fn held_back(&self, now: Instant) -> Option<HeldBack> {
         let state = self.lock();
         let by_interface = state.interface.as_ref();
@@ -136,7 +136,7 @@ impl Flow {
         let (_, name, turn) = waits.max_by_key(|(until, ..)| *until)?;
         Some(HeldBack {
             interface: name.cloned(),
-            others_come_first: turn.others_come_first(now),
+            is_behind_others: turn.is_behind_others(now),
         })
     }
 
@@ -174,9 +174,9 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn without_a_cap_nobody_waits() {
+    async fn without_a_cap_no_transfer_waits() {
         let uplink = Uplink::start(None, [("eth0", 0)]);
-        assert!(!uplink.looks_at_interfaces() && uplink.status().is_empty());
+        assert!(!uplink.has_interface_caps() && uplink.status().is_empty());
         let flow = uplink.flow(Priority::NORMAL).unwrap();
         flow.leaves_by(Some("eth0")).unwrap();
         flow.acquire(1 << 30).await;
@@ -193,7 +193,7 @@ mod tests {
         assert!(timeout(far, flow.acquire(100_000)).await.is_err());
         let held = HeldBack {
             interface: Some("eth0".to_owned()),
-            others_come_first: false,
+            is_behind_others: false,
         };
         assert_eq!(flow.held_back(Instant::now()), Some(held));
         flow.leaves_by(Some("lo")).unwrap();
@@ -218,6 +218,6 @@ mod tests {
         let far = Duration::from_millis(300);
         assert!(timeout(far, flow.acquire(100_000)).await.is_err());
         let held = flow.held_back(Instant::now()).unwrap();
-        assert_eq!((held.interface, held.others_come_first), (None, false));
+        assert_eq!((held.interface, held.is_behind_others), (None, false));
     }
 }

@@ -493,7 +493,7 @@ impl Content {
     }
 
     /// Whether it has come to wait for its time; returned once until [`end_wait`](Self::end_wait).
-    pub(super) fn begins_to_wait(&mut self) -> bool {
+    pub(super) fn begin_wait(&mut self) -> bool {
         let begins = !self.timed && self.poll_timeout().is_some();
         self.timed |= begins;
         begins

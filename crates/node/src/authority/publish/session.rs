@@ -31,7 +31,7 @@ impl<'a> Session<'a> {
         let stream = connected
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             .map_err(Fault::Unreachable)?;
-        // Ids only tell the requests of this connection apart; what nobody can guess is the MAC.
+        // Ids only distinguish the requests of this connection; what cannot be guessed is the MAC.
         Ok(Session {
             stream,
             key,

@@ -40,7 +40,7 @@ pub(super) fn seal(mut message: Message, key: &TsigKey, now: u64) -> Result<Seal
     Ok(Sealed { bytes, mac })
 }
 
-/// The answer to `request`, if whoever has the key gave it within the last minutes.
+/// The response to `request`, if it was signed with the key within the last minutes.
 pub(super) fn open(
     bytes: &[u8],
     request: &Sealed,
@@ -54,7 +54,7 @@ pub(super) fn open(
         return Err(Fault::Unsigned(message.response_code));
     };
     let name = || super::shown(&key.name);
-    // These two come unsigned (RFC 8945 §5.3.2). Whoever forges them gains no more than by silence.
+    // These two come unsigned (RFC 8945 §5.3.2). A forger gains no more than by silence.
     match signature.data.error {
         Some(TsigError::BadKey) => {
             return Err(Fault::BadKey {

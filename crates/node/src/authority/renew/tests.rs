@@ -226,7 +226,7 @@ fn one_that_has_ended_comes_back_as_what_it_was_and_by_an_invite_only() {
     let mut come = |name: &str, address, at| {
         let back =
             ring.authority
-                .comes_again(&name.parse().unwrap(), identity.member(), address, at)?;
+                .recertify(&name.parse().unwrap(), identity.member(), address, at)?;
         let back = back.unwrap();
         ring.authority.store.admit_again(&back, at)?;
         Ok::<_, AuthorityError>(back.certificate)
@@ -249,7 +249,7 @@ fn one_that_has_ended_comes_back_as_what_it_was_and_by_an_invite_only() {
     assert!(ring.authority.statement().unwrap().revokes(back.serial()));
     let over = ring
         .authority
-        .comes_again(back.name(), identity.member(), back.address(), later);
+        .recertify(back.name(), identity.member(), back.address(), later);
     assert!(matches!(over, Err(AuthorityError::KeyIsOver(_))));
 }
 

@@ -68,7 +68,7 @@ fn refused(result: Result<Rotated, AuthorityError>, words: &str) {
 }
 
 #[test]
-fn whoever_is_asked_gets_another_key_and_stays_what_it_was() {
+fn a_member_that_is_asked_rotates_and_keeps_its_role() {
     let mut ring = Ring::new();
     let (old, own) = ring.member("oslo", 1);
     let before = ring.statement();
@@ -140,7 +140,7 @@ fn the_same_request_gets_the_same_answer_and_another_key_none() {
 }
 
 #[test]
-fn nobody_begins_by_itself_or_after_its_time() {
+fn rotation_needs_the_owners_wish_in_time() {
     let mut ring = Ring::new();
     let (old, own) = ring.member("oslo", 1);
     let request = ring.request(&old, &own, &fresh());
@@ -175,7 +175,7 @@ fn a_request_is_good_for_its_maker_and_its_ring_only() {
     // For another's name.
     let request = ring.request(&old, &own, &new);
     refused(ring.authority.rotate(&request, "lima"), "by `oslo`");
-    // For another's certificate, with one's own key; or with a key of nobody.
+    // For another's certificate, with one's own key; or with an unknown key.
     let request = ring.request(&old, &others, &new);
     refused(ring.authority.rotate_asked(&request), "no member's");
     let request = ring.request(&fresh(), &own, &new);
@@ -199,7 +199,7 @@ fn a_request_is_good_for_its_maker_and_its_ring_only() {
 }
 
 #[test]
-fn whoever_is_revoked_gets_no_other_key() {
+fn a_revoked_member_gets_no_other_key() {
     let mut ring = Ring::new();
     let (old, own) = ring.member("oslo", 1);
     ring.ask("oslo");
@@ -221,7 +221,7 @@ fn whoever_is_revoked_gets_no_other_key() {
     let statement = ring.statement();
     assert!(statement.revokes(own.serial()) && statement.revokes(rotated.certificate.serial()));
     assert_eq!(statement.heir(own.serial()), None);
-    // The name is free, and its next holder is nobody's heir.
+    // The name is free, and its next holder succeeds no certificate.
     let (_, next) = ring.member("lima", 3);
     assert_ne!(ring.statement().heir(own.serial()), Some(next.serial()));
 }

@@ -10,7 +10,7 @@ use crate::certificate::{Certificate, Name, Role};
 use crate::invite::WORDS;
 use crate::limits::SPOKEN_TRIES;
 
-/// An invite that nobody has used.
+/// An unused invite.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct OpenInvite {
     /// The name that its user will have.
@@ -43,7 +43,7 @@ pub(crate) struct InviteEntry {
 /// What has become of a new invite.
 #[derive(Debug)]
 pub(in crate::authority) struct Added {
-    /// True if it takes the place of one that nobody has used: so a lost one can be withdrawn.
+    /// True if it replaces an unused one: so a lost one can be withdrawn.
     pub(in crate::authority) withdraws: bool,
     /// The number of the spoken form, if there is one.
     pub(in crate::authority) number: Option<u32>,
@@ -152,7 +152,7 @@ impl Store {
     }
 }
 
-/// Nobody else can use the invite from now on.
+/// No other member can use the invite from now on.
 pub(in crate::authority) fn spend(
     connection: &Connection,
     id: &[u8; 8],
@@ -164,7 +164,7 @@ pub(in crate::authority) fn spend(
     Ok(())
 }
 
-/// Deletes the invites for the name that nobody has used.
+/// Deletes the unused invites for the name.
 pub(in crate::authority) fn withdraw(
     connection: &Connection,
     name: &str,

@@ -82,7 +82,7 @@ impl Place {
         (state, rotation)
     }
 
-    /// What the authority says to these bytes, from whoever shows this key.
+    /// The authority's reply to these bytes, from the holder of this key.
     async fn told(&self, shown: &Identity, ring: &Membership, request: &[u8]) -> Option<String> {
         told(self, Exchange::Rotation, shown, &ring.ring, request).await
     }
@@ -122,7 +122,7 @@ async fn who_has_not_the_key_gets_nothing_with_a_request_that_has() {
     place.ask("alice");
     let ring = &alice.membership;
     let request = alice.request();
-    // Copied, and shown by another member, by the new key alone, or by nobody.
+    // Copied, and shown by another member, by the new key alone, or without a key.
     let stranger = Identity::generate().unwrap();
     for shown in [&mallory.old, &alice.new, &stranger] {
         let told = place.told(shown, ring, request.as_bytes()).await;
@@ -140,8 +140,8 @@ async fn who_has_not_the_key_gets_nothing_with_a_request_that_has() {
     let members = place.authority().members().unwrap();
     assert!(members.iter().all(|m| m.state == MemberState::Active));
 
-    // Alice herself is not kept from it. Whoever repeats her request afterwards has to have her
-    // key, and gets what she got.
+    // Alice herself is not kept from it. A peer that repeats her request afterwards has to have
+    // her key, and gets what she got.
     assert!(alice.ask(Some(place.dns)).await.is_ok());
     let told = place.told(&mallory.old, ring, request.as_bytes()).await;
     assert_eq!(told, None);
@@ -156,7 +156,7 @@ async fn who_has_not_the_key_gets_nothing_with_a_request_that_has() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_revoked_is_told_so() {
+async fn a_revoked_member_learns_it() {
     let place = Place::new().await;
     let (_, alice) = place.joined("alice").await;
     place.ask("alice");
@@ -165,7 +165,7 @@ async fn whoever_is_revoked_is_told_so() {
     assert!(refused.to_string().contains("revoked"), "{refused}");
 }
 
-/// What the authority says of this certificate to whoever shows this key.
+/// The authority's reply about this certificate to the holder of this key.
 async fn told_of_renewal(place: &Place, shown: &Identity, own: &Certificate) -> Option<String> {
     let ring = place.authority().ring_id();
     told(place, Exchange::Renewal, shown, &ring, own.as_bytes()).await
@@ -191,7 +191,7 @@ async fn told(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_certificate_is_renewed_for_whoever_has_its_key_only() {
+async fn only_the_holder_of_its_key_renews_a_certificate() {
     let place = Place::new().await;
     let (_, alice) = place.joined("alice").await;
     let (_, mallory) = place.joined("mallory").await;

@@ -82,7 +82,7 @@ fn a_cookie_grows_old() {
 }
 
 #[test]
-fn after_the_flood_nobody_needs_a_cookie() {
+fn after_the_flood_no_cookie_is_needed() {
     let (now, mut rng) = (Instant::now(), rng());
     let mut gate = flooded(now, &mut rng);
     let own = udp([198, 51, 100, 1], 7000);

@@ -214,7 +214,7 @@ fn new_keys_change_neither_the_window_nor_what_is_under_way() {
     assert_eq!(in_flight, 2 * PACKET as u64);
     flow.renew(2);
     assert_eq!(flow.state(), (window, in_flight));
-    // Counters begin anew, and are not taken for those of before.
+    // Counters begin again, and are not taken for those of before.
     for counter in 0..2 {
         flow.sent(now, counter, PACKET);
     }

@@ -145,7 +145,7 @@ fn the_bounds_leave_room_for_new_keys() {
     let bounds = KeyBounds::default();
     assert!(bounds.rekey_messages / 4 * 5 < bounds.messages);
     assert!(bounds.rekey_bytes / 4 * 5 < bounds.bytes);
-    // Whoever did not begin asks later; several handshakes by mail fit into the rest.
+    // The side that did not begin asks later; several handshakes by mail fit into the rest.
     assert!(bounds.mail_rekey_after / 4 * 5 + MAIL_HANDSHAKE * 4 < bounds.time);
     let idle = crate::limits::MAIL_LINK_IDLE + bounds.mail_rekey_after + MAIL_HANDSHAKE * 4;
     assert!(idle <= bounds.time, "a link that has rested still has keys");

@@ -97,7 +97,7 @@ fn a_member_with_a_link_notices_no_flood() {
 }
 
 #[test]
-fn whoever_has_a_cookie_still_has_a_limit() {
+fn sources_with_cookies_are_limited_too() {
     let (mut net, _, _) = Net::pair();
     let answers = flood(&mut net, STRANGER_BURST + 1, |_| host(1));
     let Some(Packet::Cookie { cookie, .. }) = answers.last().and_then(|(_, a)| Packet::parse(a))
@@ -168,7 +168,7 @@ fn asked_for_a_cookie(net: &mut Net) -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn a_cookie_that_nobody_asked_for_or_that_has_come_before_is_ignored() {
+fn unasked_and_repeated_cookies_are_ignored() {
     let (mut net, _, _) = Net::pair();
     let (_, reply) = asked_for_a_cookie(&mut net);
     let now = net.now;
@@ -404,7 +404,7 @@ fn a_member_whose_clock_was_set_back_gets_in() {
     assert_eq!(net.members[1].links.counters().handshakes, 2);
 }
 
-/// Whoever is quicker with a copy of an initiation is not where the link goes.
+/// A quicker copy of an initiation does not decide where the link goes.
 #[test]
 fn a_raced_copy_of_an_initiation_proves_no_address() {
     let (mut net, a, b) = Net::pair();

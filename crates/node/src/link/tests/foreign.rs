@@ -31,7 +31,7 @@ fn plain_data(session: (u32, u32), counter: u32, message: &LinkMessage) -> Vec<u
 }
 
 #[test]
-fn whoever_does_not_encrypt_gets_no_link_and_is_told_so() {
+fn unencrypted_peers_get_a_notice_and_no_link() {
     let (mut net, a, _) = Net::pair();
     let initiation = plain_initiation(&net.members[0].certificate);
     let (from, to) = (address(1), address(2));

@@ -180,7 +180,7 @@ fn by_time_a_link_in_use_gets_new_keys_and_one_that_is_only_kept_does_not() {
 }
 
 #[test]
-fn whoever_did_not_begin_asks_for_new_keys_if_only_it_talks() {
+fn a_lone_talker_that_did_not_begin_rekeys() {
     let (mut net, _, _) = linked([tiny(), tiny()]);
     for number in 0..50 {
         net.send(1, 0, text(&number.to_string()));
@@ -337,7 +337,7 @@ fn old_keys_are_dropped_and_what_comes_with_them_is_refused() {
 }
 
 #[test]
-fn old_keys_are_refused_on_time_even_if_nobody_has_looked() {
+fn old_keys_are_refused_on_time_without_housekeeping() {
     let (mut net, _, b) = linked([tiny(), tiny()]);
     net.send(0, 1, text("kept back"));
     let now = net.now;
@@ -411,7 +411,7 @@ fn a_packet_of_one_epoch_is_none_in_another() {
 }
 
 #[test]
-fn a_peer_that_restarts_while_new_keys_are_made_is_linked_anew() {
+fn a_restart_during_a_rekey_makes_another_link() {
     let owner = Identity::generate().unwrap();
     let identity = Identity::generate().unwrap();
     let certificate = issue(&owner, &identity, "b");

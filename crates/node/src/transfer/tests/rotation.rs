@@ -99,7 +99,7 @@ async fn a_new_key_that_was_not_heard_of_yet_comes_too_early_and_ends_nothing() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_has_the_name_and_is_no_heir_gets_no_file_of_the_one_before() {
+async fn a_namesake_gets_no_file_of_its_predecessor() {
     let bench = bench(false);
     begun(&bench).await;
     bench.directory.set_statement(replaced_by(&bench, 3));
@@ -125,7 +125,7 @@ async fn whoever_has_the_name_and_is_no_heir_gets_no_file_of_the_one_before() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_came_from_a_revoked_member_begins_anew_once_it_has_joined_again() {
+async fn files_of_a_readmitted_member_begin_again() {
     let bench = bench(false);
     begun(&bench).await;
     let revoked = Statement::issue(&bench.owner, 2, 3, BTreeSet::from([2]));
@@ -167,7 +167,7 @@ async fn what_is_sent_to_a_member_with_another_key_goes_to_that() {
     bench.directory.set_statement(replaced_by(&bench, 3));
     bench.directory.admit(certificate.as_bytes()).unwrap();
     first.close(0, "");
-    // The peer is where it was, but has not the new key: nobody else gets the file, and it does not
+    // The peer is where it was, but has not the new key: no other gets the file, and it does not
     // fail.
     let state = || bench.transfers.status(&sent.id).unwrap().0;
     eventually("waits", || state().state == "waiting").await;
