@@ -141,7 +141,7 @@ pub const SPOKEN_RATE: TryRate = TryRate {
 /// Wrong spoken invites from one IPv4 address or one IPv6 network of 64 bits.
 ///
 /// Source: one invite with all its tries and half of another, behind one NAT; below
-/// [`SPOKEN_RATE`], so that one place alone cannot use that up. Past it as there.
+/// [`SPOKEN_RATE`], so that one source alone cannot use that up. Past it as there.
 pub const SPOKEN_SOURCE_RATE: TryRate = TryRate {
     burst: 5,
     every: std::time::Duration::from_secs(60),
@@ -443,7 +443,7 @@ pub const PARENT_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 ///
 /// Source: as many handshakes as may wait ([`HALF_OPEN`]); half of the TCP connections, so that
 /// strangers who say something cannot take all of them. Past it the oldest is forgotten: its TCP
-/// connection may be closed when others want the place.
+/// connection may be closed when others want the slot.
 pub const STRANGER_SESSIONS: usize = HALF_OPEN;
 
 /// How long such a session is kept.

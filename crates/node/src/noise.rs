@@ -147,9 +147,9 @@ impl Dh for X25519 {
 
     fn dh(&self, public: &[u8], out: &mut [u8]) -> Result<(), Error> {
         let public = public.first_chunk::<32>().ok_or(Error::Dh)?;
-        let place = out.first_chunk_mut::<32>().ok_or(Error::Dh)?;
+        let output = out.first_chunk_mut::<32>().ok_or(Error::Dh)?;
         let shared = Zeroizing::new(MontgomeryPoint(*public).mul_clamped(*self.secret));
-        *place = shared.to_bytes();
+        *output = shared.to_bytes();
         Ok(())
     }
 }
@@ -172,8 +172,8 @@ impl AesGcm {
 
     fn nonce(counter: u64) -> Nonce {
         let mut nonce = [0; 12];
-        let (_, place) = nonce.split_at_mut(4);
-        place.copy_from_slice(&counter.to_be_bytes());
+        let (_, output) = nonce.split_at_mut(4);
+        output.copy_from_slice(&counter.to_be_bytes());
         Nonce::assume_unique_for_key(nonce)
     }
 }
@@ -193,20 +193,20 @@ impl Cipher for AesGcm {
     /// key: snow then takes an empty message that cannot verify.
     fn encrypt(&self, nonce: u64, authtext: &[u8], plaintext: &[u8], out: &mut [u8]) -> usize {
         let length = plaintext.len();
-        let (Some(key), Some((place, rest))) = (&self.0, out.split_at_mut_checked(length)) else {
+        let (Some(key), Some((output, rest))) = (&self.0, out.split_at_mut_checked(length)) else {
             return 0;
         };
-        place.copy_from_slice(plaintext);
+        output.copy_from_slice(plaintext);
         let aad = Aad::from(authtext);
-        let sealed = key.seal_in_place_separate_tag(Self::nonce(nonce), aad, place);
+        let sealed = key.seal_in_place_separate_tag(Self::nonce(nonce), aad, output);
         match (sealed, rest.first_chunk_mut::<TAG>()) {
-            (Ok(tag), Some(place)) => {
-                place.copy_from_slice(tag.as_ref());
+            (Ok(tag), Some(output)) => {
+                output.copy_from_slice(tag.as_ref());
                 length + TAG
             }
             _ => {
                 // Never shown, not even where sealing has failed half-way.
-                place.fill(0);
+                output.fill(0);
                 0
             }
         }

@@ -36,7 +36,7 @@ impl Config {
             let reason = "name at least one of \"udp\", \"tcp\", \"quic\" and \"ws\", or nothing carries messages";
             return Err(Wrong::new(key, reason));
         }
-        let twice = |(place, name)| names.iter().take(place).any(|other| other == name);
+        let twice = |(index, name)| names.iter().take(index).any(|other| other == name);
         if names.iter().enumerate().any(twice) {
             return Err(Wrong::new(
                 key,
@@ -58,8 +58,8 @@ impl Config {
 
     fn check_interfaces(&self) -> Result<(), Wrong> {
         let mut names = BTreeSet::new();
-        for (place, InterfaceConfig { name, .. }) in self.interface.iter().enumerate() {
-            let wrong = |reason: String| Err(Wrong::new(format!("interface.{place}.name"), reason));
+        for (index, InterfaceConfig { name, .. }) in self.interface.iter().enumerate() {
+            let wrong = |reason: String| Err(Wrong::new(format!("interface.{index}.name"), reason));
             // Linux: `dev_valid_name`.
             let fits = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
             if name.len() > INTERFACE_NAME_BYTES || !name.chars().all(fits) {
@@ -76,8 +76,8 @@ impl Config {
     }
 
     fn check_paths(&self) -> Result<(), Wrong> {
-        let check = |(place, path): (usize, &PathConfig)| {
-            let wrong = |reason| Wrong::new(format!("path.{place}.to"), reason);
+        let check = |(index, path): (usize, &PathConfig)| {
+            let wrong = |reason| Wrong::new(format!("path.{index}.to"), reason);
             path.rule().map(drop).map_err(wrong)
         };
         self.path.iter().enumerate().try_for_each(check)
@@ -103,9 +103,9 @@ impl Config {
 
     fn check_exec(&self) -> Result<(), Wrong> {
         let mut names = BTreeSet::new();
-        for (place, exec) in self.exec.iter().enumerate() {
+        for (index, exec) in self.exec.iter().enumerate() {
             let ExecConfig { name, command, .. } = exec;
-            let wrong = |key: &str, reason: &str| Wrong::new(format!("exec.{place}.{key}"), reason);
+            let wrong = |key: &str, reason: &str| Wrong::new(format!("exec.{index}.{key}"), reason);
             if ExecAddress::new(name, "").is_err() {
                 let reason = format!(
                     "`{}` is no name: it has lower-case letters, digits and hyphens, such as `name = \"folder\"`",
@@ -139,9 +139,9 @@ impl Config {
     }
 
     fn check_peers(&self) -> Result<(), Wrong> {
-        for (place, peer) in self.peer.iter().enumerate() {
+        for (index, peer) in self.peer.iter().enumerate() {
             if let Err(error) = peer.name.parse::<Name>() {
-                return Err(Wrong::new(format!("peer.{place}.name"), error.to_string()));
+                return Err(Wrong::new(format!("peer.{index}.name"), error.to_string()));
             }
             for (number, address) in peer.addresses.iter().enumerate() {
                 let Address::Exec(exec) = address else {
@@ -153,7 +153,7 @@ impl Config {
                         exec.name()
                     );
                     return Err(Wrong::new(
-                        format!("peer.{place}.addresses.{number}"),
+                        format!("peer.{index}.addresses.{number}"),
                         reason,
                     ));
                 }

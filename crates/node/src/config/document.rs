@@ -25,7 +25,7 @@ pub(super) struct Document {
 /// A value that does not do.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Wrong {
-    /// The key with its tables, such as `smtp.pop3.port`; in lists of tables with their place from
+    /// The key with its tables, such as `smtp.pop3.port`; in lists of tables with their index from
     /// 0: `exec.0.name`.
     pub(crate) key: String,
     /// What is wrong, and the mend.
@@ -89,19 +89,21 @@ impl Document {
 
     /// The error for what toml refuses although the types are right.
     pub(super) fn unreadable(&self, error: &toml::de::Error) -> ConfigError {
-        let place = error.span().map_or(String::new(), |span| self.place(&span));
-        self.invalid(format!("{place}{}", first_line(error)))
+        let position = error
+            .span()
+            .map_or(String::new(), |span| self.position(&span));
+        self.invalid(format!("{position}{}", first_line(error)))
     }
 
     fn refuse_at(&self, span: Option<Range<usize>>, wrong: Wrong) -> ConfigError {
-        let place = span.map_or(String::new(), |span| {
+        let position = span.map_or(String::new(), |span| {
             if wrong.key.contains("environment.") {
                 format!("line {}: ", self.line(span.start))
             } else {
-                self.place(&span)
+                self.position(&span)
             }
         });
-        self.invalid(format!("{place}{}: {}", plain(&wrong.key), wrong.reason))
+        self.invalid(format!("{position}{}: {}", plain(&wrong.key), wrong.reason))
     }
 
     fn invalid(&self, reason: String) -> ConfigError {
@@ -115,10 +117,10 @@ impl Document {
     fn malformed(&self, error: &toml::de::Error) -> ConfigError {
         let span = error.span().unwrap_or(0..0);
         let message = first_line(error);
-        let place = self.place(&span);
+        let position = self.position(&span);
         if message == "duplicate key" {
             let reason = "this stands in the file already: a key, or a table in single brackets, stands once";
-            return self.invalid(format!("{place}{reason}"));
+            return self.invalid(format!("{position}{reason}"));
         }
         let number = self.line(span.start);
         let line = self.text.lines().nth(number - 1).unwrap_or_default();
@@ -129,13 +131,13 @@ impl Document {
             header => format!("{header}.{key}"),
         };
         self.invalid(match schema::needed(&key) {
-            Some(reason) => format!("{place}{key}: {reason}"),
-            None => format!("{place}this is no TOML: {message}"),
+            Some(reason) => format!("{position}{key}: {reason}"),
+            None => format!("{position}this is no TOML: {message}"),
         })
     }
 
     /// Line and text, for the beginning of an error.
-    fn place(&self, span: &Range<usize>) -> String {
+    fn position(&self, span: &Range<usize>) -> String {
         let number = self.line(span.start);
         let line = self.text.lines().nth(number - 1).unwrap_or_default();
         let secret = |text: &str| {
@@ -185,8 +187,8 @@ impl Document {
                     .get_key_value(step)
                     .map(|(key, value)| (key.span(), value)),
                 DeValue::Array(list) => {
-                    let place = step.parse().ok();
-                    let item = place.and_then(|place: usize| list.get(place));
+                    let position = step.parse().ok();
+                    let item = position.and_then(|position: usize| list.get(position));
                     item.map(|item| (item.span(), item))
                 }
                 _ => None,
@@ -205,7 +207,7 @@ fn first_line(error: &toml::de::Error) -> &str {
     error.message().lines().next().unwrap_or("malformed")
 }
 
-/// The key without places in lists.
+/// The key without indices of lists.
 fn plain(key: &str) -> String {
     let steps = key.split('.').filter(|step| step.parse::<usize>().is_err());
     steps.collect::<Vec<_>>().join(".")

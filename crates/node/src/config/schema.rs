@@ -99,7 +99,7 @@ fn check_table(
     table: &DeTable<'_>,
     keys: &[Key],
     prefix: &str,
-    place: &Range<usize>,
+    span: &Range<usize>,
     all: &mut Found,
 ) {
     for (name, value) in table {
@@ -118,7 +118,7 @@ fn check_table(
                 Kind::Table(_) => format!("the line `{}` is missing", key.example),
                 _ => format!("it is missing: write, for example, `{}`", key.example),
             };
-            all.push((place.clone(), Wrong::new(join(prefix, key.name), reason)));
+            all.push((span.clone(), Wrong::new(join(prefix, key.name), reason)));
         }
     }
 }
@@ -141,18 +141,18 @@ fn unknown(name: &str, keys: &[Key], prefix: &str) -> String {
     }
 }
 
-/// `place` is where the key stands.
+/// `span` is where the key stands.
 fn check_value(
     value: &Spanned<DeValue<'_>>,
     key: &Key,
     full: &str,
-    place: &Range<usize>,
+    span: &Range<usize>,
     all: &mut Found,
 ) {
     let inner = value.get_ref();
     let fits = match (key.kind, inner) {
         (Kind::Table(keys), DeValue::Table(table)) => {
-            check_table(table, keys, full, place, all);
+            check_table(table, keys, full, span, all);
             true
         }
         (Kind::Tables(keys), DeValue::Array(list)) => {
@@ -175,7 +175,7 @@ fn check_value(
         (kind, value) => is_plain(kind, value),
     };
     if !fits {
-        all.push((place.clone(), Wrong::new(full, key.needed())));
+        all.push((span.clone(), Wrong::new(full, key.needed())));
         return;
     }
     for item in inner.as_array().into_iter().flat_map(|list| list.iter()) {

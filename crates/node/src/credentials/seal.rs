@@ -104,9 +104,9 @@ mod tests {
         assert_eq!(seals[2].open(&eve, &alice.member(), &sealed), None);
         assert_eq!(seals[1].open(&bob, &eve.member(), &sealed), None);
         assert_eq!(seals[0].open(&alice, &bob.member(), &sealed), None);
-        for place in [0, NONCE, sealed.len() - 1] {
+        for index in [0, NONCE, sealed.len() - 1] {
             let mut torn = sealed.clone();
-            torn[place] ^= 1;
+            torn[index] ^= 1;
             assert_eq!(seals[1].open(&bob, &alice.member(), &torn), None);
         }
         assert_eq!(seals[1].open(&bob, &alice.member(), &[0; 5]), None);

@@ -310,14 +310,14 @@ pub async fn join_with(
 ) -> Result<Joined, JoinError> {
     let invite: AnyInvite = invite.parse()?;
     check_listen(options.listen)?;
-    let place = Place::new(&invite, options.at)?;
+    let target = Target::new(&invite, options.at)?;
     home::create_own_folder(home)?;
     let state = State::open(home)?;
     let before = Before::look(home, &state).await?;
     let before = before.as_ref();
     // A daemon that runs still would go on with the membership that has ended.
     let _lock = before.map(|_| home::lock(home)).transpose()?;
-    let address = place.find(options.resolver).await?;
+    let address = target.find(options.resolver).await?;
     let asking = Asking {
         home,
         invite: &invite,
@@ -369,27 +369,27 @@ impl Asking<'_> {
 }
 
 /// Where the authority is, as far as it is known.
-enum Place {
+enum Target {
     At(SocketAddr),
     Of(String),
 }
 
-impl Place {
-    fn new(invite: &AnyInvite, at: Option<SocketAddr>) -> Result<Place, JoinError> {
+impl Target {
+    fn new(invite: &AnyInvite, at: Option<SocketAddr>) -> Result<Target, JoinError> {
         match (at, invite) {
-            (Some(address), _) => Ok(Place::At(address)),
-            (None, AnyInvite::Long(invite)) => Ok(Place::At(invite.enrol)),
+            (Some(address), _) => Ok(Target::At(address)),
+            (None, AnyInvite::Long(invite)) => Ok(Target::At(invite.enrol)),
             (None, AnyInvite::Spoken(invite)) => {
                 let domain = invite.domain.clone();
-                domain.map(Place::Of).ok_or(JoinError::NoPlace)
+                domain.map(Target::Of).ok_or(JoinError::NoPlace)
             }
         }
     }
 
     async fn find(self, resolver: Option<SocketAddr>) -> Result<SocketAddr, JoinError> {
         match self {
-            Place::At(address) => Ok(address),
-            Place::Of(domain) => locate(&domain, resolver)
+            Target::At(address) => Ok(address),
+            Target::Of(domain) => locate(&domain, resolver)
                 .await
                 .map_err(|reason| JoinError::NotLocated { domain, reason }),
         }

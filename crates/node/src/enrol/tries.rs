@@ -1,4 +1,4 @@
-//! How fast wrong spoken invites may come: in all, and from one place. Sans-IO.
+//! How fast wrong spoken invites may come: in all, and from one source. Sans-IO.
 //!
 //! Right ones are given back, so that only wrong ones count.
 
@@ -30,30 +30,30 @@ impl Bucket {
 #[derive(Debug)]
 pub(super) struct Tries {
     all: Bucket,
-    /// No larger than the number of tries that `all` lets pass while a place's bucket fills.
-    places: HashMap<IpAddr, Bucket>,
+    /// No larger than the number of tries that `all` lets pass while a source's bucket fills.
+    sources: HashMap<IpAddr, Bucket>,
 }
 
 impl Tries {
     pub(super) fn new(now: Instant) -> Tries {
         Tries {
             all: Bucket { full: now },
-            places: HashMap::new(),
+            sources: HashMap::new(),
         }
     }
 
     /// False if there were too many; else one more is counted.
     pub(super) fn take(&mut self, from: IpAddr, now: Instant) -> bool {
-        self.places.retain(|_, bucket| bucket.full > now);
-        let place = source_of(from);
-        let bucket = self.places.get(&place).copied();
+        self.sources.retain(|_, bucket| bucket.full > now);
+        let source = source_of(from);
+        let bucket = self.sources.get(&source).copied();
         let mut bucket = bucket.unwrap_or(Bucket { full: now });
         if !bucket.has_one(SPOKEN_SOURCE_RATE, now) || !self.all.has_one(SPOKEN_RATE, now) {
             return false;
         }
         bucket.take(SPOKEN_SOURCE_RATE, now);
         self.all.take(SPOKEN_RATE, now);
-        self.places.insert(place, bucket);
+        self.sources.insert(source, bucket);
         true
     }
 
@@ -61,7 +61,7 @@ impl Tries {
     pub(super) fn give_back(&mut self, from: IpAddr) {
         let earlier = |full: Instant, by: Duration| full.checked_sub(by).unwrap_or(full);
         self.all.full = earlier(self.all.full, SPOKEN_RATE.every);
-        if let Some(bucket) = self.places.get_mut(&source_of(from)) {
+        if let Some(bucket) = self.sources.get_mut(&source_of(from)) {
             bucket.full = earlier(bucket.full, SPOKEN_SOURCE_RATE.every);
         }
     }
@@ -103,11 +103,11 @@ mod tests {
             .map(|n| u32::from(tries.take(from(n), later)))
             .sum();
         assert_eq!(all, 1);
-        assert!(tries.places.len() <= SPOKEN_RATE.burst as usize + 1);
+        assert!(tries.sources.len() <= SPOKEN_RATE.burst as usize + 1);
         let much_later = now + SPOKEN_RATE.every * SPOKEN_RATE.burst * 10;
         assert!(tries.take(from(1), much_later));
         assert_eq!(
-            tries.places.len(),
+            tries.sources.len(),
             1,
             "those that wrote nothing lately are forgotten"
         );

@@ -264,8 +264,8 @@ fn evidence_of_an_earlier_version_counts_no_more() {
     let (first, second) = (case.said(1, 1), case.said(1, 2));
     let evidence = Evidence::new(&case.owner.member(), &case.certificate, &first, &second);
     let mut earlier = evidence.as_bytes();
-    let place = earlier.iter().position(|byte| *byte == b'2').unwrap();
-    assert_eq!(&earlier[place - 9..place], b"evidence ");
-    earlier[place] = b'1';
+    let index = earlier.iter().position(|byte| *byte == b'2').unwrap();
+    assert_eq!(&earlier[index - 9..index], b"evidence ");
+    earlier[index] = b'1';
     assert_eq!(Evidence::decode(&earlier), Err(NotProven::Earlier));
 }

@@ -31,7 +31,7 @@ pub enum InvalidSpoken {
     /// Too few words, or too many.
     #[error("a spoken invite has {WORDS} words after its number; here are {0}")]
     Count(usize),
-    /// A word is not in the list, or not among those for its place.
+    /// A word is not in the list, or not among those for its position.
     #[error(
         "word {0} of the invite was misheard or mistyped: no invite has it at that place; the authority was not asked yet, so this cost no try"
     )]
@@ -81,9 +81,14 @@ impl SpokenInvite {
     pub(crate) fn to_text(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::with_capacity(INVITE_TEXT));
         text.push_str(&self.number.to_string());
-        for (place, byte) in self.secret.iter().enumerate() {
+        for (position, byte) in self.secret.iter().enumerate() {
             text.push('-');
-            text.push_str(list(place).get(usize::from(*byte)).copied().unwrap_or(""));
+            text.push_str(
+                list(position)
+                    .get(usize::from(*byte))
+                    .copied()
+                    .unwrap_or(""),
+            );
         }
         if let Some(domain) = &self.domain {
             text.push('@');
@@ -93,13 +98,17 @@ impl SpokenInvite {
     }
 }
 
-fn list(place: usize) -> &'static [&'static str; 256] {
-    if place.is_multiple_of(2) { &EVEN } else { &ODD }
+fn list(position: usize) -> &'static [&'static str; 256] {
+    if position.is_multiple_of(2) {
+        &EVEN
+    } else {
+        &ODD
+    }
 }
 
 /// The number of the word that is meant: the one written, or the only one that begins so.
-fn meant(written: &str, place: usize) -> Option<u8> {
-    let words = list(place).iter().enumerate();
+fn meant(written: &str, position: usize) -> Option<u8> {
+    let words = list(position).iter().enumerate();
     let mut fitting = words.filter(|(_, word)| word.starts_with(written));
     let (number, word) = fitting.next()?;
     // No word of a list is the beginning of another.
@@ -133,8 +142,8 @@ impl FromStr for SpokenInvite {
             return Err(InvalidSpoken::Count(words));
         }
         let mut secret = Zeroizing::new([0; WORDS]);
-        for (place, (byte, word)) in secret.iter_mut().zip(parts).enumerate() {
-            *byte = meant(word, place).ok_or(InvalidSpoken::Word(place + 1))?;
+        for (position, (byte, word)) in secret.iter_mut().zip(parts).enumerate() {
+            *byte = meant(word, position).ok_or(InvalidSpoken::Word(position + 1))?;
         }
         if domain.is_some_and(|domain| !is_domain(domain)) {
             return Err(InvalidSpoken::Domain);
@@ -207,8 +216,8 @@ mod tests {
 
     #[test]
     fn no_word_is_another_or_its_beginning() {
-        for place in 0..2 {
-            for word in list(place) {
+        for position in 0..2 {
+            for word in list(position) {
                 assert!(word.bytes().all(|b| b.is_ascii_lowercase()), "{word}");
                 let other = |all: &[&str; 256]| all.iter().filter(|o| o.starts_with(word)).count();
                 assert_eq!(other(&EVEN) + other(&ODD), 1, "{word}");

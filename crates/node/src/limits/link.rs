@@ -146,14 +146,14 @@ pub const HALF_OPEN_PER_MEMBER_AND_SOURCE: usize = 2;
 
 /// Handshakes of all members that wait, from one source whose address is proved.
 ///
-/// Source: chosen: half of the places for proved addresses; members of an organisation share one.
+/// Source: chosen: half of the slots for proved addresses; members of an organisation share one.
 /// Past it that source's oldest is forgotten.
 pub const HALF_OPEN_PER_SOURCE: usize = HALF_OPEN / 4;
 
 /// Initiations that are remembered because they have become a link, or have waited in vain.
 ///
 /// Source: chosen: a minute and a half of [`STRANGER_HANDSHAKES`], some 400 KiB. Past it the oldest
-/// is forgotten, and may take a place once more.
+/// is forgotten, and may take a slot once more.
 pub const INITIATIONS_REMEMBERED: usize = 4_096;
 
 /// Addresses from which copies of one initiation are answered before one of them has said anything,

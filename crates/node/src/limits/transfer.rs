@@ -24,11 +24,11 @@ pub const SENDS: usize = 64;
 /// transfers wait.
 pub const HASHES: usize = 16;
 
-/// Transfers to one member that look for it at once, or have a connection and wait for a place
+/// Transfers to one member that look for it at once, or have a connection and wait for a permit
 /// among the [`SENDS`].
 ///
 /// Source: as many as it receives at once ([`ACTIVE_RECEIVES_PER_MEMBER`]). Past it transfers wait
-/// for those, and only they: a member that is off takes no place.
+/// for those, and only they: a member that is off takes no permit.
 pub const CONNECTING_PER_MEMBER: usize = ACTIVE_RECEIVES_PER_MEMBER;
 
 /// Transfers that wait or run.
@@ -47,13 +47,13 @@ pub const RETRY_FIRST: Duration = Duration::from_millis(500);
 /// Source: a peer that was away for a night is found within half a minute of its return.
 pub const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
-/// How long the content of a transfer may stand still, however few places are left.
+/// How long the content of a transfer may stand still, however few permits are left.
 ///
 /// Source: a transfer of priority 0 may have to wait for others for minutes. Past it the attempt
 /// ends and is repeated, unless there is room for it ([`STALL_TIME_WITH_ROOM`]).
 pub const STALL_TIME: Duration = Duration::from_secs(300);
 
-/// The same for a transfer that others hold back, while half of the places are free: of [`SENDS`]
+/// The same for a transfer that others hold back, while half of the permits are free: of [`SENDS`]
 /// at the sender, of [`RECEIVES`] and of [`ACTIVE_RECEIVES_PER_MEMBER`] at the receiver, which
 /// cannot know who holds it back.
 ///
@@ -62,10 +62,10 @@ pub const STALL_TIME: Duration = Duration::from_secs(300);
 /// QUIC's idle time. Past it the attempt ends and is repeated.
 pub const STALL_TIME_WITH_ROOM: Duration = Duration::from_secs(86_400);
 
-/// How often it is looked whether a transfer that stands still may keep its place.
+/// How often it is looked whether a transfer that stands still may keep its permit.
 ///
-/// Source: half of the places are free until then; costs a wake-up. One that makes way does so this
-/// much later.
+/// Source: half of the permits are free until then; costs a wake-up. One that makes way does so
+/// this much later.
 pub const STALL_LOOK: Duration = Duration::from_secs(2);
 
 /// Files of one member that are on their way in, running or waiting.

@@ -237,7 +237,7 @@ impl Links {
 
     /// Answers an admitted member's initiation, of which `shown` was read. `from`: its path and
     /// source, and whether that is proved and
-    /// the initiation new. There is a place for it.
+    /// the initiation new. There is a slot for it.
     fn respond(
         &mut self,
         now: Instant,

@@ -206,8 +206,8 @@ impl Flow {
                 acked.push((sent.number, sent.bytes, sent.at));
                 return false;
             }
-            let place = if here { sent.counter } else { 0 };
-            if place + REORDERED > report.highest {
+            let number = if here { sent.counter } else { 0 };
+            if number + REORDERED > report.highest {
                 return true;
             }
             *in_flight -= sent.bytes;

@@ -78,8 +78,8 @@ impl Reassembly {
     }
 
     /// Takes a piece; gives the message's encoding if that was the last one.
-    pub(super) fn take(&mut self, id: u32, place: (u8, u8), bytes: Vec<u8>) -> Option<Vec<u8>> {
-        let (index, count) = (usize::from(place.0), usize::from(place.1));
+    pub(super) fn take(&mut self, id: u32, part: (u8, u8), bytes: Vec<u8>) -> Option<Vec<u8>> {
+        let (index, count) = (usize::from(part.0), usize::from(part.1));
         if count > FRAGMENTS || index >= count {
             return None;
         }
@@ -152,7 +152,7 @@ mod tests {
             let mut reassembly = Reassembly::default();
             let whole: Vec<Vec<u8>> = cut
                 .into_iter()
-                .filter_map(|(id, place, bytes)| reassembly.take(id, place, bytes))
+                .filter_map(|(id, part, bytes)| reassembly.take(id, part, bytes))
                 .collect();
             prop_assert_eq!(whole, vec![message.encode()]);
             prop_assert!(reassembly.partial.is_empty());

@@ -3,9 +3,9 @@
 //! Anybody that has recorded an initiation can send it again, from any address. So a recorded one
 //! must not take the place of an honest one:
 //! - An initiation that has had its chance is remembered and not read a second time.
-//! - Without a proof of the sender's address a handshake takes a free place only, and only if it is
-//!   newer than all that became a link. There are few such places for each member. Past them the
-//!   sender has to show a cookie, and has places of its own.
+//! - Without a proof of the sender's address a handshake takes a free slot only, and only if it is
+//!   newer than all that became a link. There are few such slots for each member. Past them the
+//!   sender has to show a cookie, and has slots of its own.
 //! - A handshake makes room by ending older ones from its own source only, or one that is not new.
 
 use std::collections::{HashSet, VecDeque};
@@ -22,13 +22,13 @@ use crate::limits::{
 /// What becomes of a handshake that wants to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// There is a place.
+    /// There is a slot.
     Free,
     /// It takes the place of this one, which came from the same source.
     Replaces(usize),
     /// Its sender has to prove its address first.
     WantsCookie,
-    /// All places belong to others.
+    /// All slots belong to others.
     Full,
 }
 

@@ -34,25 +34,31 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Encrypts into `place`, which is [`noise::TAG`] longer than `plain`. False if that failed;
+    /// Encrypts into `output`, which is [`noise::TAG`] longer than `plain`. False if that failed;
     /// nothing is shown then.
-    pub(super) fn seal(&self, counter: u64, around: &[u8], plain: &[u8], place: &mut [u8]) -> bool {
+    pub(super) fn seal(
+        &self,
+        counter: u64,
+        around: &[u8],
+        plain: &[u8],
+        output: &mut [u8],
+    ) -> bool {
         use snow::types::Cipher as _;
         let sealed = plain.len() + noise::TAG;
-        place.len() == sealed && self.send.encrypt(counter, around, plain, place) == sealed
+        output.len() == sealed && self.send.encrypt(counter, around, plain, output) == sealed
     }
 
-    /// Decrypts into `place`; gives how many bytes that are, if they verify.
+    /// Decrypts into `output`; gives how many bytes that are, if they verify.
     pub(super) fn open(
         &self,
         counter: u64,
         around: &[u8],
         ciphertext: &[u8],
-        place: &mut [u8],
+        output: &mut [u8],
     ) -> Option<usize> {
         use snow::types::Cipher as _;
         self.receive
-            .decrypt(counter, around, ciphertext, place)
+            .decrypt(counter, around, ciphertext, output)
             .ok()
     }
 

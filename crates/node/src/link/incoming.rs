@@ -85,8 +85,8 @@ impl Links {
             self.counters.packets_rejected += 1;
             return false;
         };
-        let place = (receiver, u64::from(counter));
-        self.handle_plain(now, &path, member, place, &plain);
+        let packet = (receiver, u64::from(counter));
+        self.handle_plain(now, &path, member, packet, &plain);
         true
     }
 
@@ -127,8 +127,8 @@ impl Links {
         };
         self.times.learn(half.member, half.time);
         self.establish(now, way, half.member, half.session, half.newest);
-        let place = (receiver, u64::from(counter));
-        self.handle_plain(now, &path, half.member, place, &plain);
+        let packet = (receiver, u64::from(counter));
+        self.handle_plain(now, &path, half.member, packet, &plain);
         true
     }
 
@@ -239,12 +239,12 @@ impl Links {
         &mut self,
         member: &MemberId,
         id: u32,
-        place: (u8, u8),
+        part: (u8, u8),
         bytes: Vec<u8>,
     ) -> Option<Vec<u8>> {
         let peer = self.peers.get_mut(member)?;
         let before = peer.reassembly_bytes();
-        let whole = peer.reassemble(id, place, bytes);
+        let whole = peer.reassemble(id, part, bytes);
         let after = peer.reassembly_bytes();
         self.reassembly_bytes = self.reassembly_bytes.saturating_sub(before) + after;
         while self.reassembly_bytes > REASSEMBLY_BYTES_IN_ALL {

@@ -410,10 +410,10 @@ impl Peer {
     pub(super) fn reassemble(
         &mut self,
         id: u32,
-        place: (u8, u8),
+        part: (u8, u8),
         bytes: Vec<u8>,
     ) -> Option<Vec<u8>> {
-        self.reassembly.take(id, place, bytes)
+        self.reassembly.take(id, part, bytes)
     }
 
     /// Bytes that unfinished messages hold.

@@ -3,7 +3,7 @@
 //! do on few of them at a time.
 //!
 //! Each packet asks for its peer several times. So a peer is found by a hash of its id, and
-//! everything else about it by its place.
+//! everything else about it by its index.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use ringway_transport::MemberId;
 use super::peer::Peer;
 
 /// Where a peer stands, until it is removed; then it may be another's.
-type Place = usize;
+type Index = usize;
 
 #[derive(Debug)]
 struct Slot {
@@ -31,24 +31,24 @@ struct Slot {
 
 #[derive(Debug, Default)]
 pub(super) struct Peers {
-    places: HashMap<MemberId, Place>,
+    indices: HashMap<MemberId, Index>,
     slots: Vec<Option<Slot>>,
-    free: Vec<Place>,
+    free: Vec<Index>,
     /// Those whose time may have changed.
-    changed: Vec<Place>,
-    due: BTreeSet<(Instant, Place)>,
+    changed: Vec<Index>,
+    due: BTreeSet<(Instant, Index)>,
     /// Those for whom packets may be made, in the order of their turns.
-    ready: VecDeque<Place>,
+    ready: VecDeque<Index>,
     talking: usize,
 }
 
 impl Peers {
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.indices.len()
     }
 
     pub(super) fn contains_key(&self, member: &MemberId) -> bool {
-        self.places.contains_key(member)
+        self.indices.contains_key(member)
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &MemberId> {
@@ -65,14 +65,14 @@ impl Peers {
     }
 
     pub(super) fn get(&self, member: &MemberId) -> Option<&Peer> {
-        let place = self.places.get(member)?;
-        Some(&self.slots.get(*place)?.as_ref()?.peer)
+        let index = self.indices.get(member)?;
+        Some(&self.slots.get(*index)?.as_ref()?.peer)
     }
 
     pub(super) fn get_mut(&mut self, member: &MemberId) -> Option<&mut Peer> {
-        let place = *self.places.get(member)?;
-        let slot = self.slots.get_mut(place)?.as_mut()?;
-        note(&mut self.changed, place, slot);
+        let index = *self.indices.get(member)?;
+        let slot = self.slots.get_mut(index)?.as_mut()?;
+        note(&mut self.changed, index, slot);
         Some(&mut slot.peer)
     }
 
@@ -82,16 +82,16 @@ impl Peers {
         member: MemberId,
         new: impl FnOnce() -> Peer,
     ) -> &mut Peer {
-        let place = match self.places.get(&member) {
-            Some(place) => *place,
+        let index = match self.indices.get(&member) {
+            Some(index) => *index,
             None => self.free.pop().unwrap_or(self.slots.len()),
         };
-        if place >= self.slots.len() {
-            self.slots.resize_with(place + 1, || None);
+        if index >= self.slots.len() {
+            self.slots.resize_with(index + 1, || None);
         }
-        self.places.insert(member, place);
+        self.indices.insert(member, index);
         #[allow(clippy::indexing_slicing, reason = "there are as many slots")]
-        let slot = self.slots[place].get_or_insert_with(|| Slot {
+        let slot = self.slots[index].get_or_insert_with(|| Slot {
             member,
             peer: new(),
             due: None,
@@ -99,37 +99,37 @@ impl Peers {
             ready: false,
             talking: false,
         });
-        note(&mut self.changed, place, slot);
+        note(&mut self.changed, index, slot);
         &mut slot.peer
     }
 
     pub(super) fn remove(&mut self, member: &MemberId) -> Option<Peer> {
-        let place = self.places.remove(member)?;
-        let slot = self.slots.get_mut(place)?.take()?;
+        let index = self.indices.remove(member)?;
+        let slot = self.slots.get_mut(index)?.take()?;
         if let Some(due) = slot.due {
-            self.due.remove(&(due, place));
+            self.due.remove(&(due, index));
         }
-        // Who comes to this place next must not be taken for this one.
+        // The peer that gets this slot next must not be taken for this one.
         if slot.changed {
-            self.changed.retain(|other| *other != place);
+            self.changed.retain(|other| *other != index);
         }
         if slot.ready {
-            self.ready.retain(|other| *other != place);
+            self.ready.retain(|other| *other != index);
         }
         self.talking -= usize::from(slot.talking);
-        self.free.push(place);
+        self.free.push(index);
         Some(slot.peer)
     }
 
     /// Packets may be made for it.
     pub(super) fn set_ready(&mut self, member: &MemberId) {
-        let Some(place) = self.places.get(member).copied() else {
+        let Some(index) = self.indices.get(member).copied() else {
             return;
         };
-        let slot = self.slots.get_mut(place).and_then(Option::as_mut);
+        let slot = self.slots.get_mut(index).and_then(Option::as_mut);
         if let Some(slot) = slot.filter(|slot| !slot.ready) {
             slot.ready = true;
-            self.ready.push_back(place);
+            self.ready.push_back(index);
         }
     }
 
@@ -139,10 +139,10 @@ impl Peers {
         &mut self,
         mut make: impl FnMut(&mut Peer) -> Option<T>,
     ) -> Option<T> {
-        while let Some(place) = self.ready.front().copied() {
-            let slot = self.slots.get_mut(place).and_then(Option::as_mut);
+        while let Some(index) = self.ready.front().copied() {
+            let slot = self.slots.get_mut(index).and_then(Option::as_mut);
             if let Some(slot) = slot {
-                note(&mut self.changed, place, slot);
+                note(&mut self.changed, index, slot);
                 if let Some(made) = make(&mut slot.peer) {
                     return Some(made);
                 }
@@ -174,13 +174,13 @@ impl Peers {
     pub(super) fn due(&mut self, now: Instant) -> Vec<MemberId> {
         self.refresh();
         let due = self.due.iter().take_while(|(time, _)| *time <= now);
-        let slots = due.filter_map(|(_, place)| self.slots.get(*place)?.as_ref());
+        let slots = due.filter_map(|(_, index)| self.slots.get(*index)?.as_ref());
         slots.map(|slot| slot.member).collect()
     }
 
     fn refresh(&mut self) {
-        for place in self.changed.drain(..) {
-            let Some(slot) = self.slots.get_mut(place).and_then(Option::as_mut) else {
+        for index in self.changed.drain(..) {
+            let Some(slot) = self.slots.get_mut(index).and_then(Option::as_mut) else {
                 continue;
             };
             slot.changed = false;
@@ -198,19 +198,19 @@ impl Peers {
                 continue;
             }
             if let Some(before) = slot.due {
-                self.due.remove(&(before, place));
+                self.due.remove(&(before, index));
             }
             slot.due = time;
-            self.due.extend(time.map(|time| (time, place)));
+            self.due.extend(time.map(|time| (time, index)));
         }
     }
 }
 
 /// Most often it is the same one several times.
-fn note(changed: &mut Vec<Place>, place: Place, slot: &mut Slot) {
+fn note(changed: &mut Vec<Index>, index: Index, slot: &mut Slot) {
     if !slot.changed {
         slot.changed = true;
-        changed.push(place);
+        changed.push(index);
     }
 }
 

@@ -30,9 +30,9 @@ impl Keys {
         _counter: u64,
         _around: &[u8],
         plain: &[u8],
-        place: &mut [u8],
+        output: &mut [u8],
     ) -> bool {
-        match place.split_at_mut_checked(plain.len()) {
+        match output.split_at_mut_checked(plain.len()) {
             Some((content, tag)) if tag.len() == TAG => {
                 content.copy_from_slice(plain);
                 true
@@ -46,10 +46,10 @@ impl Keys {
         _counter: u64,
         _around: &[u8],
         ciphertext: &[u8],
-        place: &mut [u8],
+        output: &mut [u8],
     ) -> Option<usize> {
         let (content, _) = ciphertext.split_last_chunk::<TAG>()?;
-        place.get_mut(..content.len())?.copy_from_slice(content);
+        output.get_mut(..content.len())?.copy_from_slice(content);
         Some(content.len())
     }
 }

@@ -29,14 +29,14 @@ impl ReplayWindow {
             return true;
         }
         let too_old = self.next - counter > Self::span();
-        let (word, bit) = Self::place(counter);
+        let (word, bit) = Self::position(counter);
         !too_old && self.seen[word] & bit == 0
     }
 
     /// True if `counter` has been marked and is not too old to be remembered.
     pub(crate) fn has_seen(&self, counter: u64) -> bool {
         let within = counter < self.next && self.next - counter <= Self::span();
-        let (word, bit) = Self::place(counter);
+        let (word, bit) = Self::position(counter);
         within && self.seen[word] & bit != 0
     }
 
@@ -51,7 +51,7 @@ impl ReplayWindow {
             }
             self.next = counter.saturating_add(1);
         }
-        let (word, bit) = Self::place(counter);
+        let (word, bit) = Self::position(counter);
         self.seen[word] |= bit;
     }
 
@@ -64,7 +64,7 @@ impl ReplayWindow {
         usize::try_from(word % u64::try_from(WORDS).unwrap_or(1)).unwrap_or(0)
     }
 
-    fn place(counter: u64) -> (usize, u64) {
+    fn position(counter: u64) -> (usize, u64) {
         (Self::index(counter / 64), 1 << (counter % 64))
     }
 }

@@ -74,15 +74,15 @@ impl Around {
     fn of(from: &MemberId, to: &MemberId) -> Around {
         let mut bytes = [0; DATA_HEADER + 64];
         let ids = from.as_bytes().iter().chain(to.as_bytes());
-        for (place, byte) in bytes.iter_mut().skip(DATA_HEADER).zip(ids) {
-            *place = *byte;
+        for (target, byte) in bytes.iter_mut().skip(DATA_HEADER).zip(ids) {
+            *target = *byte;
         }
         Around(bytes)
     }
 
     fn with(mut self, header: [u8; DATA_HEADER]) -> [u8; DATA_HEADER + 64] {
-        let (place, _) = self.0.split_at_mut(DATA_HEADER);
-        place.copy_from_slice(&header);
+        let (target, _) = self.0.split_at_mut(DATA_HEADER);
+        target.copy_from_slice(&header);
         self.0
     }
 }
@@ -158,10 +158,10 @@ impl Session {
         // Used, whether or not it leaves.
         self.sent += 1;
         self.sent_bytes += u64::try_from(plain.len() + TAG).unwrap_or(u64::MAX);
-        let place = packet.get_mut(DATA_HEADER..)?;
+        let target = packet.get_mut(DATA_HEADER..)?;
         let counter = u64::from(counter);
         self.keys
-            .seal(counter, &around, plain, place)
+            .seal(counter, &around, plain, target)
             .then_some((counter, packet))
     }
 

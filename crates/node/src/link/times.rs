@@ -2,7 +2,7 @@
 //!
 //! As in WireGuard (§5.1 of its paper), but no member is refused for an old time: a clock may be
 //! set back. An initiation that is not new may be a recorded one. Its sender has to prove its
-//! address with a cookie, and its place is given to a new one where there is no other.
+//! address with a cookie, and its slot is given to a new one where there is no other.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -140,8 +140,8 @@ impl<'a> Packet<'a> {
     pub(super) fn data_header(receiver: u32, epoch: u32, counter: u32) -> [u8; DATA_HEADER] {
         let mut header = [link_packet::DATA; DATA_HEADER];
         let numbers = [receiver, epoch, counter].map(u32::to_be_bytes);
-        for (place, byte) in header.iter_mut().skip(1).zip(numbers.as_flattened()) {
-            *place = *byte;
+        for (target, byte) in header.iter_mut().skip(1).zip(numbers.as_flattened()) {
+            *target = *byte;
         }
         header
     }

@@ -186,7 +186,7 @@ mod sources {
         fn open(path: &Path) -> io::Result<WatchedFile> {
             let inotify = Inotify::init()?;
             let mut names = Vec::new();
-            for (watched, name) in places(path) {
+            for (watched, name) in watched_paths(path) {
                 let mask = WatchMask::CREATE
                     | WatchMask::MOVED_TO
                     | WatchMask::DELETE
@@ -236,25 +236,25 @@ mod sources {
 
     /// The file itself, which may be mounted in its place, and the folder of each link on the way.
     /// For one that is not there yet, the folder in which its folder would be made.
-    fn places(path: &Path) -> Vec<(PathBuf, Option<OsString>)> {
-        let mut places = vec![(path.to_owned(), None)];
+    fn watched_paths(path: &Path) -> Vec<(PathBuf, Option<OsString>)> {
+        let mut watched_paths = vec![(path.to_owned(), None)];
         let mut path = path.to_owned();
         for _ in 0..LINKS {
             let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
                 break;
             };
             if folder.is_dir() {
-                places.push((folder.to_owned(), Some(name.to_owned())))
+                watched_paths.push((folder.to_owned(), Some(name.to_owned())))
             } else {
                 let there = folder.ancestors().find(|folder| folder.is_dir());
-                places.extend(there.map(|there| (there.to_owned(), None)));
+                watched_paths.extend(there.map(|there| (there.to_owned(), None)));
             }
             match std::fs::read_link(&path) {
                 Ok(target) => path = folder.join(target),
                 Err(_) => break,
             }
         }
-        places
+        watched_paths
     }
 }
 

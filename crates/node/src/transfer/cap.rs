@@ -18,12 +18,12 @@ const HELD_BACK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct Shared {
     scheduler: Scheduler,
-    transfers: HashMap<FlowId, Place>,
+    transfers: HashMap<FlowId, Entry>,
 }
 
 /// One transfer's, as the cap knows it.
 #[derive(Debug)]
-struct Place {
+struct Entry {
     permits: Arc<Semaphore>,
     priority: Priority,
     waits: Waits,
@@ -31,7 +31,7 @@ struct Place {
     asked: Option<Instant>,
 }
 
-impl Place {
+impl Entry {
     /// Whether it wants anything: it waits, or has asked recently. A transfer that is served first
     /// need not wait at all.
     fn wants(&self, now: Instant) -> bool {
@@ -58,7 +58,7 @@ pub(super) struct Cap {
     rate: u64,
 }
 
-/// One transfer's place under a cap; dropping it gives the place back.
+/// One transfer's entry under a cap; dropping it removes the entry.
 #[derive(Debug)]
 pub(super) struct Turn {
     cap: Cap,
@@ -118,18 +118,18 @@ impl Cap {
         }
     }
 
-    /// A place for one transfer.
+    /// An entry for one transfer.
     pub(super) fn turn(&self, priority: Priority) -> Result<Turn, TooManyFlows> {
         let mut shared = self.lock();
         let id = shared.scheduler.add(Instant::now(), priority)?;
         let permits = Arc::new(Semaphore::new(0));
-        let place = Place {
+        let entry = Entry {
             permits: Arc::clone(&permits),
             priority,
             waits: Waits::Never,
             asked: None,
         };
-        shared.transfers.insert(id, place);
+        shared.transfers.insert(id, entry);
         drop(shared);
         Ok(Turn {
             cap: self.clone(),
@@ -141,16 +141,16 @@ impl Cap {
 
 impl Shared {
     fn waits(&mut self, id: FlowId, waits: Waits) {
-        if let Some(place) = self.transfers.get_mut(&id) {
-            place.waits = waits;
+        if let Some(entry) = self.transfers.get_mut(&id) {
+            entry.waits = waits;
         }
     }
 
     fn hand_out(&mut self, now: Instant) -> Option<Instant> {
         while let Some((flow, bytes)) = self.scheduler.poll_grant(now) {
             let bytes = usize::try_from(bytes).unwrap_or(0);
-            if let Some(place) = self.transfers.get(&flow) {
-                place.permits.add_permits(bytes);
+            if let Some(entry) = self.transfers.get(&flow) {
+                entry.permits.add_permits(bytes);
             }
         }
         self.scheduler.poll_timeout()
@@ -169,7 +169,7 @@ impl Turn {
     pub(super) fn is_behind_others(&self, now: Instant) -> bool {
         let shared = self.cap.lock();
         let mut others = shared.transfers.iter().filter(|(id, _)| **id != self.id);
-        others.any(|(_, place)| !place.priority.is_scavenger() && place.wants(now))
+        others.any(|(_, entry)| !entry.priority.is_scavenger() && entry.wants(now))
     }
 
     /// Waits until `bytes` may be sent.
@@ -183,8 +183,8 @@ impl Turn {
             let mut shared = self.cap.lock();
             let now = Instant::now();
             shared.scheduler.want(now, self.id, lacking);
-            if let Some(place) = shared.transfers.get_mut(&self.id) {
-                place.asked = Some(now);
+            if let Some(entry) = shared.transfers.get_mut(&self.id) {
+                entry.asked = Some(now);
             }
             if has_to_wait {
                 shared.waits(self.id, Waits::Now);
@@ -208,8 +208,8 @@ impl Turn {
         shared
             .scheduler
             .set_priority(Instant::now(), self.id, priority);
-        if let Some(place) = shared.transfers.get_mut(&self.id) {
-            place.priority = priority;
+        if let Some(entry) = shared.transfers.get_mut(&self.id) {
+            entry.priority = priority;
         }
         drop(shared);
         self.cap.wake.notify_one();
@@ -240,7 +240,7 @@ mod tests {
         let counts = Arc::new(Mutex::new([0_u64; 2]));
         let (one, three) = (Arc::new(one), Arc::new(three));
         let mut tasks = Vec::new();
-        for (place, turn) in [Arc::clone(&one), Arc::clone(&three)]
+        for (entry, turn) in [Arc::clone(&one), Arc::clone(&three)]
             .into_iter()
             .enumerate()
         {
@@ -248,7 +248,7 @@ mod tests {
             tasks.push(tokio::spawn(async move {
                 loop {
                     turn.acquire(16_384).await;
-                    counts.lock().unwrap()[place] += 16_384;
+                    counts.lock().unwrap()[entry] += 16_384;
                 }
             }));
         }

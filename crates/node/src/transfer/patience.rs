@@ -1,8 +1,8 @@
 //! How long an attempt waits for content that does not move.
 //!
 //! A transfer of priority 0 may have to wait for others for hours, and its receiver cannot
-//! distinguish that from a peer that does nothing. So one that waits keeps its slot for as long as
-//! no other needs it.
+//! distinguish that from a peer that does nothing. So one that waits keeps its permit for as long
+//! as no other needs it.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::limits::{STALL_LOOK, STALL_TIME, STALL_TIME_WITH_ROOM};
 /// How long nothing may move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Patience {
-    /// However few places are left.
+    /// However few permits are left.
     pub(super) always: Duration,
     /// For one that may stay.
     pub(super) with_room: Duration,

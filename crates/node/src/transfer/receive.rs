@@ -55,13 +55,13 @@ pub(super) fn serve(context: &Arc<Context>) {
 async fn accept(context: Arc<Context>, endpoint: Arc<QuicEndpoint>, open: OpenConnections) {
     while let Some(connection) = endpoint.accept().await {
         let peer = connection.peer();
-        let Some(place) = Place::take(&open, peer) else {
+        let Some(slot) = ConnectionSlot::take(&open, peer) else {
             connection.close(TOO_MANY, "too many connections of this member");
             continue;
         };
         let context = Arc::clone(&context);
         tokio::spawn(async move {
-            let _place = place;
+            let _slot = slot;
             // A peer that opens no stream has no use for the connection.
             while let Ok(Ok((sink, stream))) = timeout(ANSWER_TIME, connection.accept_bi()).await {
                 handle_stream(&context, &connection, sink, stream).await;
@@ -72,13 +72,13 @@ async fn accept(context: Arc<Context>, endpoint: Arc<QuicEndpoint>, open: OpenCo
 }
 
 /// One of the connections that a member may have open; dropping it gives it back.
-struct Place {
+struct ConnectionSlot {
     open: OpenConnections,
     peer: MemberId,
 }
 
-impl Place {
-    fn take(open: &OpenConnections, peer: MemberId) -> Option<Place> {
+impl ConnectionSlot {
+    fn take(open: &OpenConnections, peer: MemberId) -> Option<ConnectionSlot> {
         let mut counts = open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(peer).or_default();
         if *count >= CONNECTIONS_PER_MEMBER {
@@ -86,11 +86,11 @@ impl Place {
         }
         *count += 1;
         let open = Arc::clone(open);
-        Some(Place { open, peer })
+        Some(ConnectionSlot { open, peer })
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut counts = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let left = counts
@@ -191,7 +191,7 @@ async fn receive(
     sink: &mut SendStream,
     stream: RecvStream,
 ) -> Result<(), Ended> {
-    let Ok(_place) = context.receives.try_acquire() else {
+    let Ok(_slot) = context.receives.try_acquire() else {
         return Err(Ended::Refuse(
             "too many files are being received".to_owned(),
             true,

@@ -126,7 +126,7 @@ async fn wait_standstill(live: &Live) {
     }
 }
 
-/// One attempt. It has a place among those that send only once it has a connection: a peer that is
+/// One attempt. It has a permit among those that send only once it has a connection: a peer that is
 /// away keeps no file for others waiting.
 async fn attempt(
     context: &Context,
@@ -144,7 +144,7 @@ async fn attempt(
     // Some to each peer look for it, and the others wait for them.
     let line = context.line_to(live.record().peer);
     let line = line.acquire_owned().await.map_err(stopping)?;
-    let mut place = pin!(context.sends.acquire());
+    let mut permit = pin!(context.sends.acquire());
     let (connection, _place) = loop {
         // Why the last attempt failed stays to be seen until this one has come further.
         let reason = live.record().reason;
@@ -152,7 +152,7 @@ async fn attempt(
         let connection = connect(context, live).await?;
         tokio::select! {
             biased;
-            place = &mut place => break (connection, place.map_err(stopping)?),
+            permit = &mut permit => break (connection, permit.map_err(stopping)?),
             // The peer does not wait for long; the turn is not lost by that.
             _ = connection.closed() => {}
         }

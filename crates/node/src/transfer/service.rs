@@ -203,9 +203,9 @@ impl Context {
         self.lock().values().filter(counts).count()
     }
 
-    /// Whether a transfer that stands still may keep its place, because half of those that it could
-    /// have are free. If not, it counts as waiting from now on, so that no more make way than
-    /// have to.
+    /// Whether a transfer that stands still may keep its permit, because half of those that it
+    /// could have are free. If not, it counts as waiting from now on, so that no more make way
+    /// than have to.
     pub(super) fn may_stay(&self, live: &Live, reason: &str) -> bool {
         let _one_after_the_other = self.making_way.lock();
         let record = live.record();

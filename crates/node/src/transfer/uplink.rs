@@ -17,7 +17,7 @@ pub(super) struct Uplink {
     interfaces: Arc<BTreeMap<String, Cap>>,
 }
 
-/// One transfer's place under the caps that it is subject to; dropping it gives the place back.
+/// One transfer's entries under the caps that it is subject to; dropping it removes them.
 #[derive(Debug)]
 pub(super) struct Flow {
     uplink: Uplink,
@@ -62,7 +62,7 @@ impl Uplink {
         !self.interfaces.is_empty()
     }
 
-    /// A place for one transfer, which leaves by no interface that has a cap until
+    /// The entries of one transfer, which leaves by no interface that has a cap until
     /// [`Flow::leaves_by`] says otherwise.
     pub(super) fn flow(&self, priority: Priority) -> Result<Flow, TooManyFlows> {
         let all = self

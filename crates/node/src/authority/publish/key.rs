@@ -126,7 +126,7 @@ impl TsigKey {
         let (mut name, mut algorithm, mut secret) = (None, None, None);
         let mut words = words(text);
         while let Some(word) = words.next() {
-            let place = match word {
+            let field = match word {
                 "key" => {
                     // In BIND's form the name follows; in Knot's the next word is `id`, and its
                     // name follows that.
@@ -148,7 +148,7 @@ impl TsigKey {
             let value = words
                 .next()
                 .ok_or_else(|| malformed(path, "ends too early"))?;
-            set(place, value, path)?;
+            set(field, value, path)?;
         }
         let name = name.ok_or_else(|| malformed(path, "gives the key no name"))?;
         let mut name =
@@ -182,8 +182,8 @@ fn malformed(path: &Path, what: &'static str) -> TsigKeyError {
 }
 
 /// A second key would be a guess at which is meant.
-fn set<'a>(place: &mut Option<&'a str>, value: &'a str, path: &Path) -> Result<(), TsigKeyError> {
-    match place.replace(value) {
+fn set<'a>(field: &mut Option<&'a str>, value: &'a str, path: &Path) -> Result<(), TsigKeyError> {
+    match field.replace(value) {
         None => Ok(()),
         Some(_) => Err(malformed(path, "holds more than one key")),
     }

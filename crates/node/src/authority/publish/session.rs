@@ -51,7 +51,7 @@ impl<'a> Session<'a> {
         let mut waiting: HashMap<u16, (usize, Sealed)> = HashMap::new();
         let mut frames = Vec::new();
         let mut answers: Vec<Option<Message>> = batch.iter().map(|_| None).collect();
-        for (place, mut message) in batch.into_iter().enumerate() {
+        for (index, mut message) in batch.into_iter().enumerate() {
             let id = self.next;
             self.next = self.next.wrapping_add(1);
             message.metadata.id = id;
@@ -61,20 +61,20 @@ impl<'a> Session<'a> {
                 .map_err(|_| Fault::Broken(io::Error::other("a record is too long for DNS")))?;
             frames.extend_from_slice(&length.to_be_bytes());
             frames.extend_from_slice(&sealed.bytes);
-            waiting.insert(id, (place, sealed));
+            waiting.insert(id, (index, sealed));
         }
         within(self.stream.write_all(&frames)).await?;
         while !waiting.is_empty() {
             let bytes = self.read().await?;
             let id = bytes.first_chunk().map(|id| u16::from_be_bytes(*id));
             let request = id.and_then(|id| waiting.remove(&id));
-            let (place, request) = request.ok_or(Fault::Malformed)?;
+            let (index, request) = request.ok_or(Fault::Malformed)?;
             // RFC 8945 §4.3.1: the signature of a response covers that of its request.
             let answer = signed::open(&bytes, &request, self.key, unix_seconds())?;
             if answer.message_type != MessageType::Response {
                 return Err(Fault::Malformed);
             }
-            if let Some(slot) = answers.get_mut(place) {
+            if let Some(slot) = answers.get_mut(index) {
                 *slot = Some(answer);
             }
         }

@@ -92,9 +92,9 @@ fn a_message_is_taken_once() {
         let (counter, packet) = own.seal(now, &bounds, b"said").unwrap();
         assert_eq!(counter, number);
         let ciphertext = &packet[DATA_HEADER..];
-        let place = (3, u32::try_from(number).unwrap());
-        assert!(peer.open(now, &bounds, place, ciphertext).is_some());
-        assert!(peer.open(now, &bounds, place, ciphertext).is_none());
+        let position = (3, u32::try_from(number).unwrap());
+        assert!(peer.open(now, &bounds, position, ciphertext).is_some());
+        assert!(peer.open(now, &bounds, position, ciphertext).is_none());
     }
 }
 
@@ -133,9 +133,9 @@ fn past_its_bounds_a_session_neither_sends_nor_takes() {
     own.sent_bytes = 0;
     own.sent = SESSION_MESSAGES;
     let (_, beyond) = own.seal(now, &lax, b"said").unwrap();
-    let place = (3, SESSION_MESSAGES);
+    let position = (3, SESSION_MESSAGES);
     assert!(
-        peer.open(now, &bounds, place, &beyond[DATA_HEADER..])
+        peer.open(now, &bounds, position, &beyond[DATA_HEADER..])
             .is_none()
     );
 }

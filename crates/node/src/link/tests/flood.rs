@@ -177,10 +177,10 @@ fn unasked_and_repeated_cookies_are_ignored() {
         net.members[0].links.poll_transmit(now).is_some()
     };
     // Of the whole reply only the cookie itself may be anything.
-    for place in 0..21 {
+    for index in 0..21 {
         let mut forged = reply.clone();
-        forged[place] ^= 1;
-        assert!(!answered(&mut net, address(2), &forged), "byte {place}");
+        forged[index] ^= 1;
+        assert!(!answered(&mut net, address(2), &forged), "byte {index}");
     }
     assert!(
         !answered(&mut net, address(9), &reply),
@@ -343,7 +343,7 @@ fn used_initiation_takes_no_place() {
     let fresh = recorded(&mut net, 1).remove(0);
     net.members[1].links.handle_packet(now, host(1), &fresh);
     assert_eq!(net.members[1].links.half_open.len(), 1);
-    // It is older than the link: without a proof of its sender's address it gets no place at all.
+    // It is older than the link: without a proof of its sender's address it gets no slot at all.
     let cookies = net.members[1].links.counters().cookies_sent;
     net.members[1]
         .links
@@ -360,7 +360,7 @@ fn used_initiation_takes_no_place() {
     assert_eq!(net.members[1].links.counters().handshakes_replayed, 2);
 }
 
-/// All places of a member hold recorded initiations, each from a real address of its own.
+/// All slots of a member hold recorded initiations, each from a real address of its own.
 #[test]
 fn recorded_initiations_from_real_addresses_give_way_to_a_new_one() {
     let (mut net, _, b) = Net::pair();
