@@ -7,7 +7,7 @@
 //! | `rwr1=…`, the reply | the ring's owner | to which request: certificate, statement, some routers, where DNS is |
 //!
 //! A signature proves who has a key, not whose key it is. So both sides compare: the owner the
-//! member's id, the member the ring's identity, each with what it was told by another way.
+//! member's id, the member the ring's identity, each with what it has learnt by another way.
 
 use std::net::SocketAddr;
 

@@ -43,8 +43,8 @@ mod tests {
     #[test]
     fn a_number_tells_when_it_was_given_out() {
         let now = unix_seconds();
-        let told = time_of(unix_micros()).unwrap();
-        assert!((now..=now + 1).contains(&told), "{told}");
+        let found = time_of(unix_micros()).unwrap();
+        assert!((now..=now + 1).contains(&found), "{found}");
         assert_eq!(time_of(57), None);
     }
 }

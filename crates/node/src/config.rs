@@ -92,7 +92,7 @@ pub struct WsConfig {
     pub listen: Option<SocketAddr>,
     /// The path that is answered.
     pub path: String,
-    /// What to tell others instead of the address listened on: where the web server in front is.
+    /// What others get instead of the address listened on: where the web server in front is.
     #[serde(deserialize_with = "parsed")]
     pub advertise: Vec<WebAddress>,
     /// PEM file of authorities that are believed besides the system's.

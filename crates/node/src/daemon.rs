@@ -118,7 +118,7 @@ pub struct Options {
     pub upload_limit: Option<u64>,
 }
 
-/// What a started daemon tells.
+/// What a started daemon reports.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Ready {
     /// The member's name.
@@ -152,7 +152,7 @@ impl Ready {
 /// Why a daemon has ended that nothing was wrong with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It was told to.
+    /// It was ordered to.
     Stopped,
     /// The member has another key. Started again, it goes on with that: with the same name, and
     /// with all that was under way.
@@ -355,7 +355,7 @@ impl Daemon {
         })
     }
 
-    /// What to tell the user.
+    /// What to show to the user.
     #[must_use]
     pub fn ready(&self) -> &Ready {
         &self.ready
@@ -647,7 +647,7 @@ async fn watch_statement(
         // A daemon that gets an order need not wait for a DNS server that is silent.
         let asked = tokio::select! {
             asked = asks => asked,
-            () = directory.told() => Ok(None),
+            () = directory.await_newer() => Ok(None),
             () = changes.next() => {
                 directory.network_changed();
                 tick.reset_immediately();

@@ -146,8 +146,8 @@ pub struct Directory {
     resolving: Resolving,
     known: Mutex<Known>,
     statements: Mutex<Statements>,
-    /// Woken when another member has told of a newer statement.
-    told: Notify,
+    /// Woken when another member has notified this one of a newer statement.
+    newer: Notify,
     /// This member's own certificate, once it was renewed while it runs.
     renewed: Mutex<Option<Certificate>>,
     /// Why the last try to renew it has failed.
@@ -176,7 +176,7 @@ impl Directory {
                 forgotten: Vec::new(),
                 behind: None,
             }),
-            told: Notify::new(),
+            newer: Notify::new(),
             renewed: Mutex::default(),
             not_renewed: Mutex::default(),
         })
@@ -309,14 +309,14 @@ impl Directory {
             Err(_) => false,
         };
         if taken {
-            self.told.notify_one();
+            self.newer.notify_one();
         }
         taken
     }
 
-    /// Waits until a member has told of a newer statement.
-    pub(crate) async fn told(&self) {
-        self.told.notified().await;
+    /// Waits until a member has notified this one of a newer statement.
+    pub(crate) async fn await_newer(&self) {
+        self.newer.notified().await;
     }
 
     fn replace_statement(&self, statement: Statement) -> Option<Statement> {

@@ -505,7 +505,7 @@ pub const RELAY_QUEUE: usize = 150;
 /// is dropped and counted.
 pub const RELAY_SENDERS: usize = MAX_LINKS;
 
-/// Time in which a parent tells the ring again where its leaves are.
+/// Time in which a parent reports again to the ring where its leaves are.
 ///
 /// Source: a router that crashes takes what it kept with it; leaves are found again after this.
 /// Sooner it is only said what has changed.
@@ -521,8 +521,8 @@ pub const REGISTERED_FOR: std::time::Duration = std::time::Duration::from_secs(1
 /// The same where only mail leads to the parent.
 ///
 /// Source: chosen; a registration and its answer are two mails, and new keys for them three more,
-/// of the hundred a day that one mailbox may get. The parent renews by itself what it was told, for
-/// as long as the link is up. Past it the leaf registers again.
+/// of the hundred a day that one mailbox may get. The parent renews by itself what it has
+/// received, for as long as the link is up. Past it the leaf registers again.
 pub const REGISTERED_FOR_BY_MAIL: std::time::Duration = std::time::Duration::from_secs(6 * 3600);
 
 /// Pause before a registration that no parent has confirmed is repeated.

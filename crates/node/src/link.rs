@@ -367,7 +367,7 @@ impl Links {
         }
     }
 
-    /// Ends the link and tells the peer.
+    /// Ends the link and notifies the peer.
     pub(crate) fn close(&mut self, now: Instant, member: &MemberId) {
         let peer = self.peers.get_mut(member);
         let goodbye = peer.and_then(|peer| {

@@ -63,7 +63,8 @@ pub(crate) async fn await_addresses(addresses: &[SocketAddr], changes: &mut Chan
     }
 }
 
-/// True if the machine has an address that others could use; where that cannot be told, it has.
+/// True if the machine has an address that others could use; where that cannot be found out, it
+/// has.
 #[cfg(target_os = "linux")]
 fn has_addresses() -> bool {
     let lines = |path: &str| std::fs::read_to_string(path).ok();

@@ -95,7 +95,7 @@ fn read_invitation(context: &Context, path: &Path) -> Result<String, Failure> {
     }
 }
 
-/// Runs the member daemon until it is told to end.
+/// Runs the member daemon until a signal ends it.
 pub(crate) async fn node(context: &Context, args: &NodeArgs) -> Result<(), Failure> {
     let signals = Signals::catch()?;
     let options = Options {

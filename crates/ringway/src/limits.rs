@@ -141,8 +141,8 @@ pub(crate) const METRICS_PAUSE: Duration = Duration::from_millis(100);
 /// and an id. Past it the file is refused.
 pub(crate) const MAX_MEMBERS_FILE: usize = 8_388_608;
 
-/// Flows of one queue that are told at once.
-/// Source: chosen: some 3 MB. Past it the older ones are not told.
+/// Flows of one queue that are reported at once.
+/// Source: chosen: some 3 MB. Past it the older ones are not reported.
 pub(crate) const GATE_FLOWS: usize = 10_000;
 
 /// Bytes of a packet's payload that `gate why` prints.

@@ -64,7 +64,7 @@ pub(crate) fn complete(
         reply.domain()
     ));
     // The ring's identity comes from the owner by another way: a forged reply could name its own.
-    let told = match ring {
+    let named = match ring {
         Some(ring) => ring.to_owned(),
         None => ask(
             path,
@@ -72,13 +72,13 @@ pub(crate) fn complete(
             "--ring RING, the identity that the ring's owner gave you",
         )?,
     };
-    let told: RingId = told.trim().parse().map_err(|_| {
+    let named: RingId = named.trim().parse().map_err(|_| {
         Failure::usage(format_args!(
             "`{}` is no ring's identity: it is what `ringway ring init` printed, and `ringway ring admit`",
-            told.trim()
+            named.trim()
         ))
     })?;
-    Ok(enrol::complete(home, &reply, &told)?)
+    Ok(enrol::complete(home, &reply, &named)?)
 }
 
 /// The text in a file, or on stdin; `what` it should be, for the error.

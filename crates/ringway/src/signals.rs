@@ -1,4 +1,4 @@
-//! The ways in which a running command is told to end.
+//! The ways in which a running command is ended.
 
 use std::io::{self, Read as _};
 

@@ -46,7 +46,7 @@ const OTHER_KEY: &str = "the member has another new key already: if it was not y
 
 impl Authority {
     /// Asks the member with this name to change its key, which it does by itself as soon as it
-    /// hears of it. Gives the member, and until when.
+    /// learns it. Gives the member, and until when.
     ///
     /// # Errors
     /// When no member has the name, its certificate has ended, the time is out of range, or the

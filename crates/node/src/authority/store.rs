@@ -209,7 +209,7 @@ impl Store {
         move |source| DatabaseError::new(&path, source)
     }
 
-    /// Grows with every change that members must hear of: the number of the statement.
+    /// Grows with every change that members must learn: the number of the statement.
     pub(super) fn generation(&self) -> Result<u64> {
         self.connection
             .query_row("SELECT generation FROM ring", [], |row| row.get(0))

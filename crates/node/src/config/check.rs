@@ -162,7 +162,7 @@ impl Config {
         Ok(())
     }
 
-    /// Refuses what a member of this role cannot do, or need not be told.
+    /// Refuses what a member of this role cannot do, or need not know.
     ///
     /// # Errors
     /// With the key and the mend.

@@ -20,8 +20,8 @@ pub struct MailConfig {
     /// The mailbox that others write to, such as `oslo@example.org`. Without it nothing is
     /// received.
     pub mailbox: Option<String>,
-    /// The header field that tells our mail from other mail, and its value; the name begins with
-    /// `X-`.
+    /// The header field that distinguishes our mail from other mail, and its value; the name
+    /// begins with `X-`.
     pub header: Option<[String; 2]>,
     /// The server that takes our mail. Without it nothing is sent.
     pub relay: Option<ServerConfig>,
@@ -95,7 +95,7 @@ impl MailConfig {
         *self != MailConfig::default()
     }
 
-    /// What the transport is told.
+    /// The transport's options.
     ///
     /// # Errors
     /// When something does not fit together.

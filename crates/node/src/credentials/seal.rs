@@ -1,6 +1,6 @@
 //! What routers seal for each other: NaCl boxes between their member keys.
 //!
-//! Both ends compute the same key, so what one has sealed it could be told that the other had: a
+//! Both ends compute the same key, so what one has sealed could be passed off as the other's: a
 //! byte in front says who did.
 //!
 //! Source: libsodium's `crypto_box_curve25519xchacha20poly1305`, by the crate `crypto_box`.

@@ -67,7 +67,7 @@ async fn an_older_certificate_takes_no_name_from_a_newer_one() {
     let owner = Identity::generate().unwrap();
     let directory = directory(&owner);
     let (old, new) = (certificate(&owner, 1, 4), certificate(&owner, 2, 5));
-    // This member has not heard of the rotation: both are good to it.
+    // This member does not know of the rotation: both are good to it.
     directory.admit(new.as_bytes()).unwrap();
     directory.admit(old.as_bytes()).unwrap();
     assert_eq!(directory.find("oslo").await.unwrap(), new);
@@ -219,8 +219,8 @@ fn stated(owner: &Identity, number: u64, revoked: &[u64]) -> Statement {
     Statement::issue(owner, number, 3, revoked.iter().copied().collect())
 }
 
-/// Serials of earlier versions name no time: what has expired cannot be told from what was
-/// forgotten.
+/// Serials of earlier versions name no time: what has expired cannot be distinguished from what
+/// was forgotten.
 #[tokio::test]
 async fn a_revocation_that_a_newer_statement_lacks_counts_on() {
     let owner = Identity::generate().unwrap();

@@ -62,18 +62,20 @@ pub enum JoinError {
         "DNS does not say where {domain} enrols ({reason}): check the domain, or ask the ring's owner for the address and give it with --at"
     )]
     NotLocated {
-        /// The domain that was told.
+        /// The domain that the user has given.
         domain: String,
         /// What came instead.
         reason: LocateError,
     },
     /// The authority there is another ring's.
-    #[error("the authority at {address} is that of {found}, not of {told}: ask the ring's owner")]
+    #[error(
+        "the authority at {address} is that of {found}, not of {expected}: ask the ring's owner"
+    )]
     OtherDomain {
         /// Where.
         address: SocketAddr,
-        /// The domain that was told.
-        told: String,
+        /// The domain that the user has given.
+        expected: String,
         /// The authority's.
         found: String,
     },
@@ -477,12 +479,12 @@ async fn ask_spoken(
         }
     })?;
     // The user has named the ring's domain, so its words alone are not enough.
-    if let Some(told) = &invite.domain
-        && *told != offer.domain
+    if let Some(expected) = &invite.domain
+        && *expected != offer.domain
     {
         return Err(JoinError::OtherDomain {
             address,
-            told: told.clone(),
+            expected: expected.clone(),
             found: offer.domain,
         });
     }

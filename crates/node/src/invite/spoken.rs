@@ -48,7 +48,7 @@ pub enum InvalidSpoken {
 pub(crate) struct SpokenInvite {
     /// Which invite of the ring it is. No secret.
     pub(crate) number: u32,
-    /// The ring's domain in lower case, if it was told.
+    /// The ring's domain in lower case, if it was given.
     pub(crate) domain: Option<String>,
     secret: Zeroizing<[u8; WORDS]>,
 }

@@ -1,4 +1,5 @@
-//! The words of spoken invites: the PGP word list, made to be told apart over a bad telephone line.
+//! The words of spoken invites: the PGP word list, made to be distinguished over a bad telephone
+//! line.
 //!
 //! Patrick Juola and Philip Zimmermann chose the words in 1995, by a measure of how far apart they
 //! sound. The transcription is that of magic-wormhole (`wormhole/_wordlist.py`, Copyright (c) 2015

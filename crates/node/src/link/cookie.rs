@@ -34,7 +34,7 @@ pub(super) const NO_COOKIE: Cookie = [0; COOKIE];
 pub(super) enum Verdict {
     /// It is read, which costs public-key work.
     Read,
-    /// Its sender is told this cookie.
+    /// Its sender gets this cookie.
     Cookie(Cookie),
     /// Too many came from there.
     Drop,

@@ -350,7 +350,7 @@ impl Arrivals {
         self.sessions.iter().filter_map(|of| of.due).min()
     }
 
-    /// The report that is pending is made. Gives the delay to tell.
+    /// The report that is pending is made. Gives the delay to report.
     pub(super) fn reported(&mut self, now: Instant) -> Duration {
         let waiting = self.sessions.iter_mut().find(|of| of.count > 0);
         waiting.map_or(Duration::ZERO, |of| {

@@ -150,7 +150,7 @@ impl Links {
             };
             wants_report |= message.is_paced() || matches!(message, LinkMessage::Fragment { .. });
             let probes = self.with_paths(&member, |peer| {
-                peer.heard(now, path, &message);
+                peer.note_message(now, path, &message);
                 peer.probes(now)
             });
             self.send_probes(now, &member, probes.unwrap_or_default());

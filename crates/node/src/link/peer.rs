@@ -200,7 +200,7 @@ impl Peer {
         Some(path)
     }
 
-    /// The path over which the peer has to be told that its answer has come: nothing has arrived
+    /// The path over which the peer has to learn that its response has come: nothing has arrived
     /// over the newest session.
     pub(super) fn unconfirmed(&self) -> Option<&Address> {
         let newest = self.sessions.front().filter(|_| self.sessions.len() > 1)?;
@@ -480,7 +480,7 @@ impl Peer {
     }
 
     /// Something authentic came over `path`.
-    pub(super) fn heard(&mut self, now: Instant, path: &Address, message: &LinkMessage) {
+    pub(super) fn note_message(&mut self, now: Instant, path: &Address, message: &LinkMessage) {
         self.last_heard = now;
         if message.is_application() {
             self.last_wanted = now;

@@ -45,11 +45,11 @@ fn messages_pass_in_the_clear() {
             a.handle_packet(now, address(2), &packet);
         }
     }
-    let heard = std::iter::from_fn(|| b.poll_event());
-    let heard = heard
+    let received = std::iter::from_fn(|| b.poll_event());
+    let received = received
         .into_iter()
         .any(|event| matches!(event, Event::Message(_, m) if m == said));
-    assert!(heard && clear);
+    assert!(received && clear);
 }
 
 #[test]

@@ -99,13 +99,13 @@ pub(super) struct Session {
     sent_bytes: u64,
     window: ReplayWindow,
     /// Whether the peer has said anything over it.
-    heard: bool,
+    received: bool,
     /// There is a newer one: until when this one is still understood.
     old_until: Option<Instant>,
 }
 
 impl Session {
-    /// The peer was told another name of ours for the session: it has said nothing over it yet.
+    /// The peer got another name of ours for the session: it has sent nothing over it yet.
     pub(super) fn rename(&mut self, local: u32) {
         self.names.local = local;
     }
@@ -122,7 +122,7 @@ impl Session {
             sent: 0,
             sent_bytes: 0,
             window: ReplayWindow::default(),
-            heard: false,
+            received: false,
             old_until: None,
         }
     }
@@ -200,7 +200,7 @@ impl Session {
         let length = self.keys.open(number, &around, ciphertext, &mut plain)?;
         plain.truncate(length);
         self.window.mark(number);
-        self.heard = true;
+        self.received = true;
         Some(plain)
     }
 
@@ -247,7 +247,7 @@ impl Session {
 
     /// Whether the peer has not yet shown that it uses the session, which we have begun.
     pub(super) fn is_unconfirmed(&self) -> bool {
-        self.names.initiator && !self.heard
+        self.names.initiator && !self.received
     }
 }
 

@@ -15,14 +15,14 @@ use super::*;
 use crate::certificate::CertificateFields;
 use crate::limits::HALF_OPEN;
 
-/// A member, its address and what it has heard.
+/// A member, its address and what it has received.
 struct Member {
     certificate: Certificate,
     links: Links,
     address: Address,
     up: usize,
     down: usize,
-    heard: Vec<LinkMessage>,
+    received: Vec<LinkMessage>,
 }
 
 struct Net {
@@ -80,7 +80,7 @@ fn restarted(
         address: address(last),
         up: 0,
         down: 0,
-        heard: Vec::new(),
+        received: Vec::new(),
     }
 }
 
@@ -132,7 +132,7 @@ impl Net {
                     match event {
                         Event::Up(_) => member.up += 1,
                         Event::Down(_) => member.down += 1,
-                        Event::Message(_, message) => member.heard.push(message),
+                        Event::Message(_, message) => member.received.push(message),
                     }
                 }
             }
@@ -194,10 +194,10 @@ fn what_is_sent_before_the_handshake_arrives_after_it() {
     net.connect(0, 1);
     assert!(net.send(0, 1, text("one")) && net.send(0, 1, text("two")));
     net.settle();
-    assert_eq!(net.members[1].heard, [text("one"), text("two")]);
+    assert_eq!(net.members[1].received, [text("one"), text("two")]);
     assert!(net.send(1, 0, text("back")));
     net.settle();
-    assert_eq!(net.members[0].heard, [text("back")]);
+    assert_eq!(net.members[0].received, [text("back")]);
     assert!(net.members[0].links.is_up(&b));
     assert_eq!((net.members[0].up, net.members[1].up), (1, 1));
 }
@@ -216,8 +216,8 @@ fn both_may_begin_at_once() {
     net.send(0, 1, text("from a"));
     net.send(1, 0, text("from b"));
     net.settle();
-    assert_eq!(net.members[1].heard, [text("from a")]);
-    assert_eq!(net.members[0].heard, [text("from b")]);
+    assert_eq!(net.members[1].received, [text("from a")]);
+    assert_eq!(net.members[0].received, [text("from b")]);
     assert!(net.members[0].links.is_up(&b) && net.members[1].links.is_up(&a));
 }
 
@@ -230,7 +230,7 @@ fn a_member_of_another_ring_gets_no_link() {
     net.connect(2, 1);
     net.send(2, 1, text("let me in"));
     net.pass(Duration::from_secs(10));
-    assert!(net.members[1].heard.is_empty() && !net.members[1].links.knows(&id));
+    assert!(net.members[1].received.is_empty() && !net.members[1].links.knows(&id));
     assert!(net.members[1].links.counters().handshakes_refused > 0);
 }
 
@@ -250,7 +250,7 @@ fn somebody_elses_certificate_does_not_help() {
     net.connect(0, 1);
     net.send(0, 1, text("I am a"));
     net.pass(Duration::from_secs(10));
-    assert!(net.members[1].heard.is_empty());
+    assert!(net.members[1].received.is_empty());
     assert_eq!(net.members[1].up, 0);
 }
 
@@ -273,12 +273,12 @@ fn replayed_and_changed_packets_are_dropped() {
         }
     }
     net.settle();
-    assert_eq!(net.members[1].heard, [text("once")]);
+    assert_eq!(net.members[1].received, [text("once")]);
     net.send(0, 1, text("still here"));
     net.send(1, 0, text("me too"));
     net.settle();
-    assert_eq!(net.members[1].heard, [text("once"), text("still here")]);
-    assert_eq!(net.members[0].heard, [text("me too")]);
+    assert_eq!(net.members[1].received, [text("once"), text("still here")]);
+    assert_eq!(net.members[0].received, [text("me too")]);
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn lost_handshake_packets_are_repeated() {
     net.pass(Duration::from_millis(900));
     net.dead.clear();
     net.pass(Duration::from_secs(2));
-    assert_eq!(net.members[1].heard, [text("patience")]);
+    assert_eq!(net.members[1].received, [text("patience")]);
 }
 
 #[test]
@@ -354,9 +354,9 @@ fn mail_is_the_last_resort_goes_out_once_and_is_waited_for() {
         "smtp://a@example.org?X-Ringway=k4".parse().unwrap(),
         &first,
     );
-    let heard = std::iter::from_fn(|| net.members[1].links.poll_event());
+    let received = std::iter::from_fn(|| net.members[1].links.poll_event());
     assert!(
-        heard
+        received
             .into_iter()
             .any(|event| matches!(event, Event::Message(_, m) if m == text("by mail")))
     );
@@ -415,7 +415,7 @@ fn a_restarted_peer_gets_another_link() {
     net.pass(Duration::from_secs(1));
     net.send(0, 1, text("second life"));
     net.pass(Duration::from_secs(1));
-    assert_eq!(net.members[1].heard.last(), Some(&text("second life")));
+    assert_eq!(net.members[1].received.last(), Some(&text("second life")));
     assert_eq!(
         net.members[0].up, 2,
         "whoever stayed is told, to say again what the other forgot"
@@ -447,7 +447,7 @@ fn a_silent_path_gives_way_to_a_proven_one() {
     }
     net.send(0, 1, text("by tcp"));
     net.settle();
-    assert_eq!(net.members[1].heard.last(), Some(&text("by tcp")));
+    assert_eq!(net.members[1].received.last(), Some(&text("by tcp")));
     assert!(net.members[0].links.is_up(&b));
 }
 
@@ -493,11 +493,11 @@ fn an_echo_that_was_asked_for_is_reported_and_a_probe_is_not() {
     let replies = [LinkMessage::EchoReply(0), LinkMessage::EchoReply(7)];
     assert!(
         net.members[0]
-            .heard
+            .received
             .iter()
-            .all(|heard| replies.contains(heard))
+            .all(|received| replies.contains(received))
     );
-    assert!(net.members[0].heard.contains(&replies[1]));
+    assert!(net.members[0].received.contains(&replies[1]));
 }
 
 #[test]
@@ -522,7 +522,7 @@ fn probes_are_as_long_as_they_are_to_be() {
     let long = LinkMessage::Overlay(vec![7; 20_000].into());
     net.send(0, 1, long.clone());
     net.pass(Duration::from_secs(5));
-    assert!(net.members[1].heard.contains(&long));
+    assert!(net.members[1].received.contains(&long));
     let probed = |length: usize| net.seen.iter().any(|(.., packet)| packet.len() == length);
     assert!(probed(1_452) && probed(8_952));
     assert_eq!(
@@ -533,7 +533,7 @@ fn probes_are_as_long_as_they_are_to_be() {
     let long = LinkMessage::Overlay(vec![7; 3_000].into());
     net.send(0, 1, long.clone());
     net.pass(Duration::from_secs(1));
-    assert!(net.members[1].heard.contains(&long));
+    assert!(net.members[1].received.contains(&long));
 }
 
 #[test]
@@ -582,7 +582,7 @@ fn claims_that_a_session_is_unknown_do_not_end_it() {
     );
     net.send(0, 1, text("still up"));
     net.settle();
-    assert_eq!(net.members[1].heard.last(), Some(&text("still up")));
+    assert_eq!(net.members[1].received.last(), Some(&text("still up")));
     assert!(net.members[0].links.is_up(&b));
 }
 

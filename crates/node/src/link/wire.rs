@@ -120,7 +120,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// What tells the sender of a foreign initiation that there is no link with it.
+    /// The notice to the sender of a foreign initiation that there is no link with it.
     pub(super) fn foreign_answer(bytes: &[u8]) -> Option<Vec<u8>> {
         let [initiation, _] = FOREIGN;
         let answer = || {
@@ -357,7 +357,8 @@ pub(crate) enum LinkMessage {
         #[n(1)]
         referral: Option<ByteVec>,
     },
-    /// A parent tells its leaf from which address it hears it, and whether it passes packets on.
+    /// A parent reports to its leaf from which address it receives it, and whether it passes
+    /// packets on.
     #[n(26)]
     Observed {
         /// Such as `udp://192.0.2.1:7000`; none if it is no UDP socket.
@@ -387,7 +388,7 @@ pub(crate) enum LinkMessage {
         #[n(1)]
         point: ByteArray<32>,
     },
-    /// What the ring's owner states: a router tells its leaves.
+    /// What the ring's owner states, from a router to its leaves.
     #[n(30)]
     Statement(#[n(0)] ByteVec),
     /// How that ended: as the router that did it knows it.

@@ -101,8 +101,8 @@ mod sources {
     impl Sources {
         pub(super) fn open(resolv_conf: &Path) -> Sources {
             Sources {
-                routing: told(routing(), "addresses and routes"),
-                file: told(WatchedFile::open(resolv_conf), "DNS servers"),
+                routing: reported(routing(), "addresses and routes"),
+                file: reported(WatchedFile::open(resolv_conf), "DNS servers"),
             }
         }
 
@@ -119,7 +119,7 @@ mod sources {
         }
     }
 
-    fn told<T>(opened: io::Result<T>, what: &str) -> Option<T> {
+    fn reported<T>(opened: io::Result<T>, what: &str) -> Option<T> {
         let opened = opened.inspect_err(|error| {
             tracing::info!(%error, what, "changes of the network are not noticed");
         });

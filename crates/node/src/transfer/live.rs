@@ -61,7 +61,7 @@ pub(super) struct Live {
     samples: Mutex<VecDeque<Sample>>,
     writes: Mutex<Writes>,
     /// Packets that had come from the peer, and when the last one did.
-    heard: Mutex<Option<(u64, Instant)>>,
+    last_received: Mutex<Option<(u64, Instant)>>,
     channel: Mutex<Option<Channel>>,
 }
 
@@ -121,7 +121,7 @@ impl Live {
             running: tokio::sync::Mutex::new(()),
             samples: Mutex::default(),
             writes: Mutex::default(),
-            heard: Mutex::default(),
+            last_received: Mutex::default(),
             channel: Mutex::new(None),
         }
     }
@@ -144,11 +144,13 @@ impl Live {
 
     pub(super) fn set_channel(&self, channel: Option<Channel>) {
         *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = channel;
-        *self.lock_heard() = None;
+        *self.lock_last_received() = None;
     }
 
-    fn lock_heard(&self) -> MutexGuard<'_, Option<(u64, Instant)>> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_last_received(&self) -> MutexGuard<'_, Option<(u64, Instant)>> {
+        self.last_received
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_writes(&self) -> MutexGuard<'_, Writes> {
@@ -186,8 +188,9 @@ impl Live {
 
     /// Whether nothing has come from the peer for long, although it has something to answer.
     fn is_unanswered(&self, now: Instant) -> bool {
-        let heard = *self.lock_heard();
-        let silent = heard.is_some_and(|(_, at)| now.saturating_duration_since(at) > SILENT);
+        let last_received = *self.lock_last_received();
+        let silent =
+            last_received.is_some_and(|(_, at)| now.saturating_duration_since(at) > SILENT);
         silent && self.is_network_stalled(now)
     }
 
@@ -252,9 +255,9 @@ impl Live {
     pub(super) fn sample(&self, now: Instant) {
         if let Some(channel) = self.channel() {
             let received = channel.connection.report().received;
-            let mut heard = self.lock_heard();
-            if heard.is_none_or(|(before, _)| before != received) {
-                *heard = Some((received, now));
+            let mut last_received = self.lock_last_received();
+            if last_received.is_none_or(|(before, _)| before != received) {
+                *last_received = Some((received, now));
             }
         }
         let bytes = self.bytes.load(Ordering::Relaxed);
@@ -489,7 +492,7 @@ mod tests {
         assert_eq!(limit(later, application), Some(LimitedBy::Receiver));
         // The window is used up: that is the reason, whichever side waits for it.
         assert_eq!(limit(later, Some(LimitedBy::Loss)), Some(LimitedBy::Loss));
-        *live.lock_heard() = Some((1, now));
+        *live.lock_last_received() = Some((1, now));
         assert_eq!(limit(soon, application), Some(LimitedBy::Application));
         let all = OF_THE_NETWORK.into_iter().map(Some);
         for reason in all.chain([None]) {

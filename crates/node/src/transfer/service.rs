@@ -453,8 +453,8 @@ impl Transfers {
         }
     }
 
-    /// Makes links to members whose files wait to go on: this one was away, and they cannot tell
-    /// that it is back before they hear it.
+    /// Makes links to members whose files wait to go on: this one was away, and they do not know
+    /// that it is back before they receive something.
     pub(crate) fn call_senders(&self) {
         let waiting = self.context.all().into_iter().filter_map(|live| {
             let record = live.lock_record();

@@ -430,8 +430,8 @@ async fn a_sender_whose_file_changes_says_that_it_gives_up() {
     accept.write(&mut sink).await.unwrap();
     let closed = timeout(PATIENCE, connection.closed()).await.unwrap();
     let code = u64::from(super::service::GIVEN_UP);
-    let told = matches!(&closed, QuicError::ClosedByPeer { code: found, .. } if *found == code);
-    assert!(told, "{closed}");
+    let limits = matches!(&closed, QuicError::ClosedByPeer { code: found, .. } if *found == code);
+    assert!(limits, "{closed}");
     let state = || bench.transfers.status(&sent.id).unwrap().0.state;
     eventually("the sender has failed", || state() == "failed").await;
 }
@@ -474,15 +474,15 @@ async fn a_slow_receiver_is_told_of_although_it_takes_a_block_now_and_then() {
         limit() == Some(LimitedBy::Receiver)
     })
     .await;
-    let mut told = Vec::new();
+    let mut limits = Vec::new();
     for _ in 0..20 {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        told.push(limit());
+        limits.push(limit());
     }
-    let by_receiver = told
+    let by_receiver = limits
         .iter()
-        .filter(|told| **told == Some(LimitedBy::Receiver));
-    assert!(by_receiver.count() >= 15, "{told:?}");
+        .filter(|limits| **limits == Some(LimitedBy::Receiver));
+    assert!(by_receiver.count() >= 15, "{limits:?}");
     assert!(status().rate > Some(0.0));
     reading.abort();
 }

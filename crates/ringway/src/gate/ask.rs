@@ -56,15 +56,15 @@ pub(super) fn text(status: &GatewayStatus) -> String {
     );
     field("dropped", HumanCount(status.dropped).to_string());
     if let Some(kernel) = status.in_kernel {
-        let mut told = format!(
+        let mut text = format!(
             "{} packets passed unasked, {} new connections refused that match a blocked one",
             HumanCount(kernel.passed),
             HumanCount(kernel.refused)
         );
         if kernel.lost > 0 {
-            told.push_str(&format!(", {} beginnings of flows lost", kernel.lost));
+            text.push_str(&format!(", {} beginnings of flows lost", kernel.lost));
         }
-        field("in the kernel", told);
+        field("in the kernel", text);
     }
     ended_here(status, &mut field);
     field(
@@ -125,18 +125,18 @@ fn ended_here(status: &GatewayStatus, field: &mut impl FnMut(&str, String)) {
 fn wrong(status: &GatewayStatus) -> Vec<(&'static str, String)> {
     let mut wrong = Vec::new();
     if status.queues < status.queues_begun {
-        let told = format!(
+        let text = format!(
             "only {} of {} answer: restart the gateway, its log says why",
             status.queues, status.queues_begun
         );
-        wrong.push(("queues", told));
+        wrong.push(("queues", text));
     }
     if status.rules_put_back > 0 {
-        let told = format!(
+        let text = format!(
             "put back {} times: another program changes the packet filter",
             status.rules_put_back
         );
-        wrong.push(("rules", told));
+        wrong.push(("rules", text));
     }
     if let Some(why) = &status.rules_not_looked_after {
         wrong.push(("rules", format!("may not be in force: {why}")));

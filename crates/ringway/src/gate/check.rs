@@ -55,14 +55,14 @@ pub(crate) fn check(context: &Context, args: &CheckArgs) -> Result<(), Failure> 
                 return Err(failure);
             }
             if let Some(earlier) = wrong.replace(failure) {
-                told(&earlier, context.output.json());
+                show_earlier(&earlier, context.output.json());
             }
         }
     }
     wrong.map_or(Ok(()), Err)
 }
 
-fn told(failure: &Failure, json: bool) {
+fn show_earlier(failure: &Failure, json: bool) {
     if !matches!(failure, Failure::Reported) {
         report_line(failure.message(), true, json);
     }

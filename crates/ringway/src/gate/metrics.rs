@@ -29,10 +29,10 @@ const KIND: HeaderValue =
 
 /// Answers for ever, [`METRICS_READERS`] at once: one that is slow keeps none from their figures.
 pub(super) async fn serve(listener: TcpListener, controller: &Arc<Controller>) {
-    let places = Arc::new(Semaphore::new(METRICS_READERS));
+    let permits = Arc::new(Semaphore::new(METRICS_READERS));
     loop {
         // The semaphore is never closed.
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
             return;
         };
         let stream = match listener.accept().await {
@@ -54,7 +54,7 @@ pub(super) async fn serve(listener: TcpListener, controller: &Arc<Controller>) {
                 Ok(Err(error)) => tracing::debug!(%error, "a connection for metrics was lost"),
                 Err(_) => tracing::debug!("a connection for metrics was too slow"),
             }
-            drop(place);
+            drop(permit);
         });
     }
 }

@@ -26,7 +26,7 @@ use crate::run::Context;
 use crate::signals::{Signals, shutdown};
 use ringway_terminal::Failure;
 
-/// Puts the gateway to work until it is told to end. `kernel`: the in-kernel path, from
+/// Puts the gateway to work until a signal ends it. `kernel`: the in-kernel path, from
 /// [`in_kernel`].
 pub(crate) async fn up(
     context: &Context,
@@ -46,8 +46,8 @@ pub(crate) async fn up(
     };
     let running = claimed.kernel(kernel, cache_at(args)).start();
     let mut gateway = running.map_err(failure)?;
-    let told = ready(context, args, &gateway);
-    if told.is_ok() {
+    let announced = ready(context, args, &gateway);
+    if announced.is_ok() {
         let rules_look = args.rules_look.unwrap_or(RULES_LOOK);
         gateway.keep_house(rules_look).map_err(failure)?;
         tokio::select! {
@@ -58,8 +58,8 @@ pub(crate) async fn up(
     }
     drop(socket);
     // Of a gateway that was not announced nothing stays.
-    let stays = args.leave && told.is_ok();
-    told.and(gateway.end(stays).map_err(failure))
+    let stays = args.leave && announced.is_ok();
+    announced.and(gateway.end(stays).map_err(failure))
 }
 
 /// The in-kernel path, loaded and not yet at work, if it is wanted and can be had.

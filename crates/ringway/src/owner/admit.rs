@@ -17,7 +17,7 @@ struct AdmittedObject<'a> {
     role: &'static str,
     address: Option<String>,
     serial: u64,
-    /// Identity of the ring, which the new member has to be told.
+    /// Identity of the ring, which the new member has to know.
     ring: String,
     /// True if it was a member already.
     again: bool,
@@ -74,25 +74,25 @@ fn shown(request: &AdmissionRequest) -> String {
 /// its maker has the key.
 fn confirm(request: &AdmissionRequest, args: &AdmitArgs) -> Result<(), Failure> {
     let id = request.member().to_string();
-    let told = match &args.member {
-        Some(told) => told.clone(),
+    let typed = match &args.member {
+        Some(typed) => typed.clone(),
         None => offline::ask(
             &args.request,
             "Type the first 16 or more characters of the id that the new member gave you, to admit it: ",
             "--member ID, the id that the new member gave you",
         )?,
     };
-    let told = told.trim();
+    let typed = typed.trim();
     // Some first characters can be had by trying keys. So many cannot.
-    if told.len() < ID_BEGINNING {
+    if typed.len() < ID_BEGINNING {
         return Err(Failure::usage(format_args!(
-            "`{told}` is too short for an id: the first {ID_BEGINNING} characters are needed; nothing was changed"
+            "`{typed}` is too short for an id: the first {ID_BEGINNING} characters are needed; nothing was changed"
         )));
     }
-    match id.get(..told.len()) {
-        Some(beginning) if beginning.eq_ignore_ascii_case(told) => Ok(()),
+    match id.get(..typed.len()) {
+        Some(beginning) if beginning.eq_ignore_ascii_case(typed) => Ok(()),
         _ => Err(Failure::usage(format_args!(
-            "the request is by {id} and not by `{told}`: its author has another key than the member that you mean; nothing was changed"
+            "the request is by {id} and not by `{typed}`: its author has another key than the member that you mean; nothing was changed"
         ))),
     }
 }

@@ -25,7 +25,7 @@ fn mirrored(names: Names) -> Names {
     }
 }
 
-/// Both directions have the same key: what tells them apart is what messages are bound to.
+/// Both directions have the same key: what distinguishes them is what messages are bound to.
 fn session(now: Instant, names: Names) -> Session {
     Session::new(now, Keys::of([7; 32], [7; 32]), names)
 }

@@ -58,7 +58,7 @@ fn a_flood_from_forged_addresses_costs_bounded_work_and_an_honest_stranger_gets_
     net.send(0, 1, text("honest"));
     net.settle();
     assert!(net.members[0].links.is_up(&b));
-    assert_eq!(net.members[1].heard, [text("honest")]);
+    assert_eq!(net.members[1].received, [text("honest")]);
     assert_eq!(read(&net), u64::from(STRANGER_BURST) + 1);
     let cookies = net.members[1].links.counters().cookies_sent;
     assert_eq!(cookies, 5_000 - u64::from(STRANGER_BURST) + 1);
@@ -87,7 +87,7 @@ fn a_member_with_a_link_notices_no_flood() {
         net.send(1, 0, text(&number.to_string()));
     }
     net.settle();
-    assert_eq!(net.members[1].heard.len(), 100);
+    assert_eq!(net.members[1].received.len(), 100);
     // New keys come in spite of it, at the price of a round trip.
     let now = net.now;
     net.members[0].links.rekey(now, b);
@@ -124,7 +124,7 @@ fn sources_with_cookies_are_limited_too() {
     net.connect(0, 1);
     net.send(0, 1, text("honest"));
     net.settle();
-    assert_eq!(net.members[1].heard, [text("honest")]);
+    assert_eq!(net.members[1].received, [text("honest")]);
 }
 
 #[test]
@@ -150,7 +150,10 @@ fn a_restarted_router_is_found_by_all_its_members() {
         );
     }
     net.pass(Duration::from_secs(5));
-    assert_eq!(net.members[0].heard.len(), usize::try_from(count).unwrap());
+    assert_eq!(
+        net.members[0].received.len(),
+        usize::try_from(count).unwrap()
+    );
 }
 
 /// The initiation of the first member, and the cookie that it gets.
@@ -229,7 +232,7 @@ fn a_lost_cookie_is_made_up_for() {
     flood(&mut net, 1_000, host);
     net.pass(Duration::from_secs(4));
     assert!(net.members[0].links.is_up(&b));
-    assert_eq!(net.members[1].heard, [text("patience")]);
+    assert_eq!(net.members[1].received, [text("patience")]);
 }
 
 #[test]
@@ -254,7 +257,7 @@ fn one_members_own_flood_takes_no_more_than_its_share() {
     net.connect(0, 1);
     net.send(0, 1, text("honest"));
     net.settle();
-    assert_eq!(net.members[1].heard, [text("honest")]);
+    assert_eq!(net.members[1].received, [text("honest")]);
 }
 
 /// Initiations that the first member has made for the second, as somebody on the way records them.

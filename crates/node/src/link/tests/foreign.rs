@@ -76,7 +76,7 @@ fn what_is_not_encrypted_is_no_message_of_a_link_that_is() {
         net.deliver(address(1), address(2), &packet);
     }
     net.settle();
-    assert_eq!(net.members[1].heard, [text("encrypted")]);
+    assert_eq!(net.members[1].received, [text("encrypted")]);
     assert!(net.members[1].links.is_up(&a));
     assert!(net.members[1].links.counters().packets_rejected >= 20);
 }

@@ -35,10 +35,10 @@ fn numbered(number: u32) -> LinkMessage {
     LinkMessage::Message(number.to_be_bytes().to_vec().into())
 }
 
-/// What is left of `heard` without the answers to echoes.
+/// What is left of `received` without the answers to echoes.
 fn said(member: &Member) -> Vec<LinkMessage> {
     let said = |message: &&LinkMessage| !matches!(message, LinkMessage::EchoReply(_));
-    member.heard.iter().filter(said).cloned().collect()
+    member.received.iter().filter(said).cloned().collect()
 }
 
 #[test]
@@ -67,12 +67,14 @@ fn many_new_keys_lose_nothing_and_change_no_order() {
     );
     for (sent, to) in sent.iter().zip([1, 0]) {
         // Messages of applications wait for reports, and others go before them.
-        let heard = said(&net.members[to]);
+        let received = said(&net.members[to]);
         for paced in [true, false] {
             let sent = sent.iter().filter(|message| message.is_paced() == paced);
-            let heard = heard.iter().filter(|message| message.is_paced() == paced);
+            let received = received
+                .iter()
+                .filter(|message| message.is_paced() == paced);
             assert!(
-                sent.eq(heard),
+                sent.eq(received),
                 "lost, repeated or out of order: paced {paced}"
             );
         }
@@ -95,7 +97,7 @@ fn what_is_under_way_with_old_keys_arrives() {
     const DELAY: Duration = Duration::from_millis(50);
     let (mut net, _, _) = linked([tiny(), tiny()]);
     let mut on_way: VecDeque<(Instant, usize, Vec<u8>)> = VecDeque::new();
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let mut number = 0;
     let end = net.now + Duration::from_secs(20);
     while net.now < end {
@@ -117,14 +119,14 @@ fn what_is_under_way_with_old_keys_arrives() {
         }
         while let Some(event) = net.members[1].links.poll_event() {
             if let Event::Message(_, message @ LinkMessage::Overlay(_)) = event {
-                heard.push(message);
+                received.push(message);
             }
         }
         net.now += Duration::from_millis(5);
     }
     let sent: Vec<LinkMessage> = (0..600).map(|number| text(&number.to_string())).collect();
     assert!(rekeys(&net)[0] > 10, "{:?}", rekeys(&net));
-    assert_eq!(heard, sent);
+    assert_eq!(received, sent);
 }
 
 #[test]
@@ -360,7 +362,7 @@ fn a_packet_of_one_epoch_is_none_in_another() {
     let now = net.now;
     net.members[0].links.rekey(now, b);
     net.settle();
-    let heard = net.members[1].heard.len();
+    let received = net.members[1].received.len();
     let after = data(&net, highest);
     let Some(Packet::Data {
         receiver, epoch, ..
@@ -406,7 +408,7 @@ fn a_packet_of_one_epoch_is_none_in_another() {
         }
     }
     net.settle();
-    assert_eq!(net.members[1].heard.len(), heard);
+    assert_eq!(net.members[1].received.len(), received);
     assert_eq!(net.members[1].up, 1);
 }
 
@@ -453,7 +455,7 @@ fn keys_that_are_used_up_end_the_link_and_the_next_message_makes_another() {
     net.connect(0, 1);
     net.send(0, 1, text("again"));
     net.settle();
-    assert_eq!(net.members[1].heard.last(), Some(&text("again")));
+    assert_eq!(net.members[1].received.last(), Some(&text("again")));
 }
 
 #[test]
@@ -476,7 +478,7 @@ fn by_mail_keys_last_and_new_ones_may_take_their_time() {
         .links
         .connect(now, &certificate, vec![boxes[1].clone()]);
     let mut on_way: VecDeque<(Instant, usize, Vec<u8>)> = VecDeque::new();
-    let (mut mails, mut heard) = (0, Vec::new());
+    let (mut mails, mut received) = (0, Vec::new());
     let start = net.now;
     let mut next = 0;
     // One message every half an hour, and after twelve hours a rest that a link by mail survives.
@@ -503,7 +505,7 @@ fn by_mail_keys_last_and_new_ones_may_take_their_time() {
         }
         while let Some(event) = net.members[1].links.poll_event() {
             if let Event::Message(_, message @ LinkMessage::Overlay(_)) = event {
-                heard.push(message);
+                received.push(message);
             }
         }
         net.now += Duration::from_secs(30);
@@ -512,7 +514,7 @@ fn by_mail_keys_last_and_new_ones_may_take_their_time() {
     let wanted = (0..40).filter(|half_hour| !(24..34).contains(half_hour));
     let wanted: Vec<LinkMessage> = wanted.map(|number| text(&number.to_string())).collect();
     // What was sent in the last quarter of an hour is still on its way.
-    assert_eq!(heard, wanted);
+    assert_eq!(received, wanted);
     let rekeys = rekeys(&net)[0];
     assert!((8..=14).contains(&rekeys), "{rekeys} in 14 hours of use");
     assert!(mails < 200, "{mails} mails");

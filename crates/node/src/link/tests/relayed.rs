@@ -24,14 +24,14 @@ fn a_relay_is_a_path_like_any_other_but_carries_no_further_relay() {
     net.settle();
     net.send(1, 0, text("and back"));
     net.settle();
-    assert_eq!(net.members[1].heard, [text("through")]);
-    assert_eq!(net.members[0].heard, [text("and back")]);
+    assert_eq!(net.members[1].received, [text("through")]);
+    assert_eq!(net.members[0].received, [text("and back")]);
     let now = net.now;
     let links = &mut net.members[0].links;
     assert!(links.is_up(&b) && !links.is_direct(&b));
     assert!(!links.send_directly(now, &b, text("nested")));
     net.settle();
-    assert_eq!(net.members[1].heard, [text("through")]);
+    assert_eq!(net.members[1].received, [text("through")]);
 }
 
 #[test]
@@ -53,6 +53,6 @@ fn addresses_that_are_found_later_are_tried_as_well() {
     net.pass(Duration::from_millis(500));
     net.connect(0, 1);
     net.pass(Duration::from_millis(100));
-    assert_eq!(net.members[1].heard, [text("found")]);
+    assert_eq!(net.members[1].received, [text("found")]);
     assert!(net.members[0].links.is_up(&b));
 }

@@ -28,7 +28,7 @@ use crate::limits::GATE_REQUESTS;
 /// Longer than anything here takes on a busy machine, and shorter than a request may take.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Takes as long as the test wants, once it is told to be slow.
+/// Takes as long as the test wants, once it is set to be slow.
 #[derive(Clone, Debug, Default)]
 struct Tools {
     slow: Arc<AtomicBool>,
@@ -206,8 +206,8 @@ fn others_are_answered_while_one_request_takes_long() {
 fn a_trial_ends_on_time_with_its_socket_held() {
     run(async {
         let served = Served::start().await;
-        let told = done(served.ask(&apply(Some(2))).await);
-        assert!(told.contains("for 2 s"), "{told}");
+        let reply = done(served.ask(&apply(Some(2))).await);
+        assert!(reply.contains("for 2 s"), "{reply}");
         assert_eq!(served.status().await.policy, "second.toml");
         let mut silent = Vec::new();
         for _ in 0..GATE_REQUESTS * 2 {
@@ -223,7 +223,7 @@ fn a_trial_ends_on_time_with_its_socket_held() {
             assert!(began.elapsed() < SOON, "{status:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        // Places are had again.
+        // Slots are free again.
         drop(silent);
         assert_eq!(served.status().await.policy, "first.toml");
     });
