@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_a_hello_that_never_ends_are_counted_and_given_back() {
+    fn bytes_of_endless_hellos_are_counted_back() {
         // A CRYPTO frame with one byte at offset 8 000: the ones before it never come.
         let frame = [6, 0x5f, 0x40, 1, 7];
         let hello = crate::classify::quic_initial(1, &[7; 8], &frame, 1_200).unwrap();

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reference_names_every_command_and_hides_what_is_hidden() {
+    fn the_reference_names_every_visible_command() {
         let page = markdown();
         for command in [
             "ringway ring init",

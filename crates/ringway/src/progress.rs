@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn odd_figures_are_shown_as_nothing_rather_than_as_nonsense() {
+    fn odd_figures_are_shown_as_nothing() {
         assert_eq!(rate(f64::NAN), "0 B/s");
         assert_eq!(rate(-3.0), "0 B/s");
         assert_eq!(rate(2_097_152.0), "2.00 MiB/s");

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_way_that_has_never_answered_nothing_is_known() {
+    fn nothing_is_known_of_a_silent_path() {
         let path = PathStatus {
             address: "udp://192.0.2.1:4".to_owned(),
             via: None,

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_of_a_certificate_has_two_of_its_unit() {
+    fn the_rest_of_a_certificate_shows_two_units() {
         for (seconds, text) in [
             (365 * 86_400, "365 d"),
             (2 * 86_400 - 1, "47 h"),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_and_files_of_a_transport_have_rows_of_their_own() {
+    fn messages_and_files_have_separate_rows() {
         let mut quic = TransportStatus {
             protocol: "quic".to_owned(),
             sent: 0,

@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_explains_each_word_that_the_node_gives_and_no_other() {
+    fn the_help_explains_every_word_of_the_node() {
         let explained = explained();
         let words = explained.iter().flat_map(|(_, words)| words);
         let mut words: Vec<_> = words.map(String::as_str).collect();
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_names_few_of_many_with_whom_a_queue_is_shared() {
+    fn a_note_names_few_sharers_of_a_queue() {
         let names = ["lima", "oslo", "paris", "quito"].map(str::to_owned);
         assert_eq!(shared(&[]), None);
         assert_eq!(shared(&names[..1]).unwrap(), "queue shared with lima");
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_the_way_is_shown_and_nothing_else() {
+    fn only_known_facts_of_the_path_are_shown() {
         let report = PathReport {
             address: "quic://192.0.2.1:7".to_owned(),
             rtt_ms: 120.04,

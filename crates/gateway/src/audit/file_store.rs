@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_content_is_kept_once_and_what_is_not_finished_is_gone() {
+    fn equal_files_are_kept_once_and_partial_go() {
         let folder = TempDir::new().unwrap();
         let store = FileStore::open(folder.path(), BOUNDS).unwrap();
         for _ in 0..5 {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_when_there_is_no_room_and_all_go_when_their_time_is_over() {
+    fn files_go_by_age_and_for_room() {
         let folder = TempDir::new().unwrap();
         let store = FileStore::open(folder.path(), BOUNDS).unwrap();
         for (number, hash) in ["aa", "bb", "cc"].into_iter().enumerate() {
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_on_the_disk_before_it_has_its_name_and_its_folder_after() {
+    fn files_are_synced_before_they_are_named() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("store");
         let store = FileStore::with(&path, BOUNDS, settle).unwrap();
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_disk_does_not_take_is_not_kept() {
+    fn nothing_is_kept_on_a_full_disk() {
         let folder = TempDir::new().unwrap();
         let store = FileStore::with(folder.path(), BOUNDS, settle).unwrap();
         let mut partial = store.begin().unwrap();

@@ -130,7 +130,7 @@ mod tests {
     use super::look;
 
     #[test]
-    fn a_head_that_has_come_up_to_a_lines_end_goes_on() {
+    fn a_head_cut_at_a_line_end_continues() {
         let head = "GET / HTTP/1.1\r\nHost: a\r\nSec-WebSocket-Protocol: ringway\r\n\r\n";
         for slot in 0..head.len() - 1 {
             assert!(!look(&head.as_bytes()[..slot]).1, "{slot}");

@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_likely_special_form_wins_in_either_order_and_a_guessed_one_does_not() {
+    fn likely_special_forms_win_and_guessed_ones_lose() {
         for (special, expected) in [(Certain, "gnutella"), (Likely, "gnutella"), (Guess, "http")] {
             let special = ("gnutella", special, ["http"].as_slice());
             let general = ("http", Certain, [].as_slice());
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_joined_counts_as_what_it_was_on_the_wire() {
+    fn joined_segments_count_as_on_the_wire() {
         let mut inspection = Inspection::default();
         inspection.counted_segment(Direction::FromServer, 3 * ETHERNET_SEGMENT);
         assert_eq!(inspection.count(Direction::FromServer), 3);
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn unrelated_applications_are_weighed_by_confidence_and_the_first_of_equals_stays() {
+    fn higher_confidence_wins_and_the_first_of_equals() {
         assert_eq!(winner([("a", Guess, &[]), ("b", Likely, &[])]), "b");
         assert_eq!(winner([("a", Likely, &[]), ("b", Likely, &[])]), "a");
     }

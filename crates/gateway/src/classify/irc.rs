@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_lags_behind_is_known_by_its_third_count() {
+    fn a_slow_receiver_is_known_by_three_counts() {
         let mut memory = Memory::default();
         assert_eq!(said(&mut memory, &512_u32.to_be_bytes(), 8_192), None);
         assert_eq!(said(&mut memory, &1_024_u32.to_be_bytes(), 8_192), None);

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_joined_in_any_order_across_the_wrap_of_the_sequence() {
+    fn segments_join_in_any_order_across_the_wrap() {
         let [a, b, c] = [u32::MAX - 1, 1, 4];
         for order in [
             [(a, &b"abc"[..]), (b, b"def"), (c, b"ghi")],

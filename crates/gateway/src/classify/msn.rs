@@ -147,7 +147,7 @@ mod tests {
     use super::invitation;
 
     #[test]
-    fn each_of_several_invitations_is_found_behind_what_is_none() {
+    fn every_invitation_is_found_behind_other_text() {
         let message = |body: &str| format!("MSG a@b c 99\r\nMIME-Version: 1.0\r\n\r\n{body}\r\n");
         let invited = |host: u8| {
             message(&format!(

@@ -326,7 +326,7 @@ mod tests {
     use crate::reader::Reader;
 
     #[test]
-    fn keys_are_those_of_the_examples_in_rfc_9001() {
+    fn keys_match_the_examples_of_rfc_9001() {
         // RFC 9001 §A.1: the connection id 0x8394c8f03e515708 gives this iv.
         let initial = Initial {
             version: 1,

@@ -433,7 +433,7 @@ mod tests {
     use super::{BUILT_IN, SignatureSet};
 
     #[test]
-    fn the_built_in_files_are_valid_and_have_distinct_names() {
+    fn built_in_signatures_are_valid_and_distinct() {
         let mut count = 0;
         for text in BUILT_IN {
             count += SignatureSet::parse(text).unwrap().signatures().len();

@@ -154,7 +154,7 @@ mod tests {
     const ROOM: usize = 1 << 20;
 
     #[test]
-    fn segments_are_put_in_order_across_the_wrap_of_the_sequence() {
+    fn segments_are_ordered_across_the_wrap() {
         let mut prefix = Prefix::default();
         prefix.open(u32::MAX - 1);
         assert_eq!(prefix.push(3, b"efg", ROOM, false), Pushed::Apart);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_segment_that_is_too_large_the_beginning_is_kept() {
+    fn the_beginning_of_a_large_segment_is_kept() {
         let mut prefix = Prefix::default();
         assert_eq!(prefix.push(0, b"abc", 2, false), Pushed::Grown(0));
         assert_eq!((prefix.bytes(), prefix.held()), (&b"ab"[..], 2));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_that_others_take_the_place_of_were_padding() {
+    fn zeros_that_are_replaced_were_padding() {
         let mut prefix = Prefix::default();
         prefix.open(0);
         assert_eq!(prefix.push_padding(1, &[0, 0], ROOM), Pushed::Grown(0));

@@ -58,7 +58,7 @@ mod tests {
     use super::{SHORT, Seniority};
 
     #[test]
-    fn the_oldest_that_counts_comes_first_and_the_line_stays_short() {
+    fn the_oldest_counting_comes_first() {
         let mut line = Seniority::default();
         for serial in 0..1_000_000_u64 {
             // The first one holds on for ever, and of the others the last ten.

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_comes_too_fast_is_reported_unhashed() {
+    fn a_file_too_fast_is_reported_unhashed() {
         let (sender, events) = channel();
         let (word, words) = channel::<()>();
         let deliver = Box::new(move |event| {

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_leave_by_the_bridge_through_which_their_receiver_was_heard() {
+    fn frames_leave_by_the_bridge_of_their_receiver() {
         let wires = [Wire::default(), Wire::default()];
         let bridge = |index: u32, wire: &Wire| Bridge {
             index,

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn data_behind_longer_headers_fragments_and_other_protocols_do_not_match() {
+    fn only_pure_acks_match() {
         let mut options = segment(false, "", &[], &[0; 4]);
         // The payload becomes an option of IP, as far as the header's length says.
         options[0] = 0x46;

@@ -208,7 +208,7 @@ mod tests {
     use super::loses_verdicts;
 
     #[test]
-    fn kernels_that_lose_verdicts_are_known_by_their_numbers() {
+    fn kernels_that_lose_verdicts_are_known() {
         for release in ["6.7.0", "6.7.4-arch1-1", "6.7-rc3", "6.7"] {
             assert!(loses_verdicts(release), "{release}");
         }

@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_tcp_nor_udp_is_dropped_behind_them_where_the_policy_says_so() {
+    fn other_protocols_are_dropped_by_policy() {
         let text = Rules {
             drops_other: true,
             ..rules()
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn what_need_not_be_asked_about_passes_before_the_queue_and_is_marked_once_it_is_finished() {
+    fn ruled_out_packets_bypass_the_queue() {
         let with = |refuses, triage| {
             let rules = Rules {
                 programs: Some(Programs {
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_let_through_is_told_by_its_mark_and_not_by_interfaces() {
+    fn allowed_connections_are_known_by_mark_alone() {
         let text = |classes| Rules { classes, ..rules() }.text(&[], None);
         let crossing = "-A RINGWAY-CROSSING -i lan0 -o wan0 -g RINGWAY\n";
         // What is allowed and what is shaped have this bit; what is shaped has to be put into its
@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn several_queues_share_the_flows_and_failing_closed_has_no_bypass() {
+    fn queues_share_flows_and_fail_closed_without_bypass() {
         let text = Rules {
             queues: 4,
             fail_open: false,

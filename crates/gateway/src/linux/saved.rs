@@ -80,7 +80,7 @@ mod tests {
     use super::{answered, is_whole, jumps, removal, standing};
 
     #[test]
-    fn what_others_change_of_ours_or_put_before_it_is_seen_and_nothing_else() {
+    fn foreign_changes_of_our_rules_are_seen() {
         let saved = |before: &str, chain: &str, behind: &str| {
             format!(
                 "*mangle\n:FORWARD ACCEPT [7:0]\n:RINGWAY-MARK - [0:0]\n-A INPUT -j ACCEPT\n{before}\

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn many_small_windows_wait_and_too_many_bytes_do_not() {
+    fn waiting_windows_are_bounded_by_bytes() {
         let (word, words) = channel();
         let words = Mutex::new(Some(words));
         let start =
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scanner_that_ends_by_a_fault_answers_and_another_takes_its_place() {
+    fn a_panicked_scanner_reports_and_is_replaced() {
         let pool = ScannerPool::start(vec![Box::new(|| Box::new(Weak(false)))]).unwrap();
         for number in 1..=3 {
             assert!(pool.submit(job(number, 10)).is_ok());

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_lies_about_lengths_is_left() {
+    fn cut_or_wrong_messages_are_skipped() {
         let whole = packet_message(1, 5, b"abcdefgh", 0);
         for end in 0..whole.len() {
             for _any in Messages::new(&whole[..end]) {}

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_name_no_application_say_by_their_narrowest_condition_whom_they_concern() {
+    fn rules_without_application_concern_their_narrowest_condition() {
         let rules = "[networks]\nlab = [\"10.9.0.0/16\", \"fd00:9::/32\"]\n\
             [[rule]]\nname = \"a\"\nclient = \"lab\"\nserver = \"192.0.2.7\"\naction = \"block\"\n\
             [[rule]]\nname = \"b\"\nport = [25, \"6881-6889\"]\nl4 = \"tcp\"\naction = \"block\"\n\

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gives_no_boolean_or_names_nothing_is_refused() {
+    fn expressions_without_boolean_or_variable_are_refused() {
         for (text, reason) in [
             ("1 +", "no CEL expression"),
             ("server_port + 1", "true or false"),

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_since_the_epoch_is_told_in_its_zone() {
+    fn epoch_times_are_shown_in_their_zone() {
         // 2026-11-23 06:30 UTC, a Monday.
         let time = std::time::Duration::from_secs(1_795_415_400);
         let moment = Moment::of(time, &jiff::tz::TimeZone::UTC);

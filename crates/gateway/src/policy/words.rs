@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn keywords_are_found_in_any_case_of_any_alphabet() {
+    fn keywords_match_any_case_of_any_alphabet() {
         let words = Keywords::parse(&texts(&["Geheim", "ÜBERGABE"])).unwrap();
         assert_eq!(words.find("ganz GEHEIMES"), Some("geheim"));
         assert_eq!(words.find("die Übergabe"), Some("ubergabe"));

@@ -80,7 +80,7 @@ mod tests {
     use super::Eve;
 
     #[test]
-    fn half_a_line_is_ended_and_the_file_is_turned_over_when_it_is_full() {
+    fn half_lines_end_and_full_files_rotate() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("eve.json");
         fs::write(&path, "{\"half").unwrap();

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn alike_alerts_of_one_client_are_joined_and_none_is_uncounted() {
+    fn similar_alerts_are_joined_and_all_counted() {
         let mut joined = Joined::default();
         let begun = Duration::from_secs(1_000);
         let all = alerts(std::iter::repeat_n([10, 0, 0, 1], 500));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_flood_from_many_clients_the_rest_is_left_out_and_counted() {
+    fn a_flood_of_clients_is_cut_and_counted() {
         let mut joined = Joined::default();
         let now = Duration::from_secs(1_000);
         let burst = u32::try_from(EVENT_BURST).unwrap();

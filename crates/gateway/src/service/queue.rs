@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_behind_one_that_failed_end_as_well_and_the_first_failure_is_told() {
+    fn queues_end_with_the_first_failure() {
         let (events, received) = channel();
         let failed = |why: &'static str| queue(move |_orders| Err(io::Error::other(why)));
         let slow = queue(move |orders| {

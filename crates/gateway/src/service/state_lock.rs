@@ -44,7 +44,7 @@ mod tests {
     use super::StateLock;
 
     #[test]
-    fn a_folder_is_taken_once_and_can_be_had_again_afterwards() {
+    fn a_folder_is_locked_once_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let first = StateLock::take(folder.path()).unwrap();
         let refused = StateLock::take(folder.path()).unwrap_err();

@@ -74,7 +74,7 @@ impl Case {
 }
 
 #[test]
-fn segments_are_put_in_order_across_the_wrap_of_the_sequence() {
+fn segments_are_ordered_across_the_wrap() {
     let mut case = Case::new(StreamBounds::default());
     assert_eq!(case.push(syn(u32::MAX - 3)), Decision::Pass);
     assert_eq!(case.push(data(3, b"fgh")), Decision::Ahead);
@@ -117,7 +117,7 @@ fn an_overlap_delivers_its_new_bytes_only() {
 }
 
 #[test]
-fn other_bytes_than_the_delivered_ones_are_rewritten_until_acknowledged() {
+fn changed_delivered_bytes_are_rewritten_until_acknowledged() {
     let mut case = Case::open();
     assert_eq!(case.push(data(1_000, b"abcd")), Decision::Deliver);
     assert_eq!(
@@ -153,7 +153,7 @@ fn other_bytes_than_the_delivered_ones_are_rewritten_until_acknowledged() {
 }
 
 #[test]
-fn other_bytes_than_kept_ones_are_rewritten_before_and_when_the_gap_is_filled() {
+fn changed_kept_bytes_are_rewritten() {
     let mut case = Case::open();
     assert_eq!(case.push(data(1_004, b"efgh")), Decision::Ahead);
     assert_eq!(
@@ -175,7 +175,7 @@ fn other_bytes_than_kept_ones_are_rewritten_before_and_when_the_gap_is_filled() 
 }
 
 #[test]
-fn acknowledgements_of_what_was_not_delivered_count_for_nothing() {
+fn acknowledgements_beyond_delivery_do_not_count() {
     let mut case = Case::open();
     assert_eq!(case.push(data(1_000, b"abcd")), Decision::Deliver);
     for acknowledged in [1_005, 1_000_000, 999, 0] {
@@ -218,7 +218,7 @@ fn the_fin_ends_the_stream_where_it_stands() {
 }
 
 #[test]
-fn a_fin_without_data_waits_for_the_gap_too() {
+fn an_empty_fin_waits_for_the_gap() {
     let mut case = Case::open();
     assert_eq!(case.push(fin(1_002, b"")), Decision::Ahead);
     assert!(case.stream.poll_timeout().is_some());
@@ -253,7 +253,7 @@ fn a_fin_amid_known_data_is_dropped() {
 }
 
 #[test]
-fn a_reset_counts_only_with_the_next_number_and_its_payload_never() {
+fn a_reset_counts_with_the_next_number() {
     let mut case = Case::open();
     let reset = |sequence| Segment {
         rst: true,
@@ -272,7 +272,7 @@ fn a_reset_counts_only_with_the_next_number_and_its_payload_never() {
 }
 
 #[test]
-fn a_second_syn_is_dropped_until_the_receiver_has_chosen() {
+fn a_second_syn_waits_for_the_receivers_choice() {
     let mut case = Case::new(StreamBounds::default());
     assert_eq!(case.push(syn(999)), Decision::Pass);
     assert_eq!(case.push(syn(5_000)), Decision::Drop(Refusal::OtherNumbers));
@@ -321,7 +321,7 @@ fn midway_the_first_data_begin_the_stream() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_dropped_and_may_come_again() {
+fn unkept_segments_are_dropped_for_retransmission() {
     let bounds = StreamBounds {
         ahead: 200,
         ahead_segments: 2,
@@ -355,7 +355,7 @@ fn what_cannot_be_kept_is_dropped_and_may_come_again() {
 }
 
 #[test]
-fn a_large_receivers_window_may_come_before_the_segment_that_is_missing() {
+fn a_window_may_precede_the_missing_segment() {
     let mut case = Case::new(StreamBounds::default());
     let part = [7; 1_448];
     let step = u32::try_from(part.len()).unwrap();
@@ -380,7 +380,7 @@ fn a_large_receivers_window_may_come_before_the_segment_that_is_missing() {
 }
 
 #[test]
-fn a_repetition_of_forgotten_bytes_gives_the_stream_up() {
+fn forgotten_bytes_repeated_lose_the_stream() {
     let two_chunks = 2 * (2 + PART_OVERHEAD);
     for (bound, room) in [(4, ROOM), (1_000, two_chunks)] {
         let mut case = Case::new(StreamBounds {
@@ -446,7 +446,7 @@ fn progress_renews_the_time_for_the_next_gap() {
 }
 
 #[test]
-fn without_fast_pass_packets_wait_and_are_released_in_order() {
+fn without_fast_pass_packets_are_released_in_order() {
     let mut case = Case::holding();
     let named = |token, sequence, payload| Segment {
         token,
@@ -496,7 +496,7 @@ fn closing_hands_out_what_was_held() {
 }
 
 #[test]
-fn a_cut_packet_with_new_bytes_gives_the_stream_up() {
+fn a_cut_packet_loses_the_stream() {
     let mut case = Case::open();
     assert_eq!(case.push(data(1_000, b"ab")), Decision::Deliver);
     let cut = |sequence| Segment {
@@ -676,7 +676,7 @@ proptest! {
 
     /// Within tight bounds memory stays there, and still no two copies of a byte are passed on.
     #[test]
-    fn tight_bounds_hold_and_drop_rather_than_pass_unseen(
+    fn tight_bounds_drop_and_pass_nothing_unseen(
         steps in prop::collection::vec(step(SIZE), 0..80),
         isn in any::<u32>(),
         fast_pass in any::<bool>(),

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_in_policy_networks_are_asked_from_the_first_packet() {
+    fn policy_networks_are_asked_from_the_start() {
         let text = "[[rule]]\nname = \"no\"\naction = \"block\"\nclient = \"10.0.0.0/30\"\n";
         let policy = Policy::parse(text, &std::collections::BTreeSet::new()).unwrap();
         let triage = Triage::new(&SignatureSet::built_in(), &policy).unwrap();
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_order_passes_across_the_wrap_of_the_sequence() {
+    fn ordered_segments_pass_across_the_wrap() {
         let first: Sent<'_> = (0, u32::MAX - 1, No, b"\x99one");
         last(&[first], TriageVerdict::Pass);
         last(
@@ -615,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_done_when_the_classifier_would_be() {
+    fn a_flow_ends_with_the_classifier() {
         let mut packets = OPEN.to_vec();
         let bulk = [0x99; 1_448];
         for number in 0..32_u32 {

@@ -114,7 +114,7 @@ mod tests {
     use super::Table;
 
     #[test]
-    fn states_and_columns_that_nothing_tells_apart_are_joined() {
+    fn equal_states_and_columns_are_joined() {
         // 1 and 2 both lead to 3, the only one with a flag; the first two columns are alike.
         let table = Table {
             next: vec![1, 1, 2, 3, 3, 0, 3, 3, 0, 3, 3, 3],

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_connection_is_known_until_its_time_is_over() {
+    fn a_blocked_connection_is_known_until_it_expires() {
         let mut cache = ConnectionCache::default();
         cache.block(&tcp(1), s(60), None);
         assert!(cache.refuses(&tcp(1), s(59), 0));
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewed_one_ends_on_time_behind_later_ones() {
+    fn a_renewed_entry_expires_on_time() {
         let mut cache = ConnectionCache::default();
         cache.block(&tcp(1), s(60), None);
         cache.block(&tcp(1), s(90), None);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_refusal_is_told_at_once_and_the_others_together() {
+    fn the_first_refusal_is_reported_at_once() {
         let mut cache = ConnectionCache::default();
         cache.block(&tcp(1), s(600), None);
         assert!(cache.refuses(&tcp(1), s(1), 0));
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_refuses_too_is_told_who_comes_and_goes_and_tells_how_many_it_refused() {
+    fn the_kernels_cache_gets_changes_and_reports_refusals() {
         let mut cache = ConnectionCache::default();
         cache.block(&tcp(1), s(60), None);
         assert_eq!(cache.poll_shared(), None);
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_run_has_left_in_the_kernel_ends_as_what_this_one_tells_it() {
+    fn earlier_blocks_end_like_new_ones() {
         let cache_with = || {
             let mut cache = ConnectionCache::default();
             cache.share();
@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_told_is_told_when_it_is_forgotten_or_at_the_end() {
+    fn unreported_refusals_are_reported_at_the_end() {
         let mut cache = ConnectionCache::default();
         for (last, until) in [(1, s(10)), (2, s(60))] {
             cache.block(&tcp(last), until, None);

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_again_and_again_takes_the_place_of_one() {
+    fn repeated_announcements_take_one_slot() {
         let announced = Announcements::default();
         let (kept, repeated) = (expected(5_000, 7), expected(5_000, 8));
         announced.add(Duration::ZERO, kept.clone());

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_packets_and_those_that_did_something_are_kept_and_cut() {
+    fn first_and_decisive_packets_are_kept_cut() {
         let mut traces = Traces::default();
         let long = vec![7; TRACE_SNAP + 10];
         for number in 1..=100 {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_the_oldest_flows_make_room() {
+    fn bounded_memory_evicts_the_oldest_flows() {
         let mut traces = Traces::default();
         let bytes = [1; 200];
         for serial in 0..200_000 {

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn alike_packets_are_told_at_once_and_then_together() {
+    fn similar_packets_are_reported_once_then_together() {
         let mut unanswered = Unanswered::default();
         let begun = Duration::from_secs(100);
         let first = unanswered.note(begun, &ends(1, 53), Event::of_a_file());
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_senders_take_no_more_room_than_stated_and_are_counted_together() {
+    fn forged_senders_are_bounded_and_counted_together() {
         let mut unanswered = Unanswered::default();
         let now = Duration::from_secs(100);
         let most = u32::try_from(MAX_UNANSWERED).unwrap();

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flow_counts_only_with_the_right_sides_and_application() {
+    fn a_flow_needs_right_sides_and_application() {
         let folder = tempfile::tempdir().unwrap();
         samples::write(folder.path()).unwrap();
         let expected = samples::expected().into_iter().next().unwrap();

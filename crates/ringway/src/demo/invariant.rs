@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_belongs_to_the_first_router_at_or_after_it() {
+    fn a_key_belongs_to_its_successor() {
         let keys = ["c".to_owned(), "a".to_owned(), "b".to_owned()];
         assert_eq!(owner_of("b", &keys), Some("b"));
         assert_eq!(owner_of("aa", &keys), Some("b"));

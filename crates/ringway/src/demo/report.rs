@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_could_not_be_done_ends_the_demo() {
+    fn a_failed_step_ends_the_demo() {
         let mut report = Report::new(Output::silent());
         assert!(report.end("a", Err(Failure::failed("no"))).is_err());
         assert!(!report.all_good() && !report.interrupted());

@@ -308,7 +308,7 @@ mod tests {
     use super::listen;
 
     #[tokio::test]
-    async fn metrics_are_for_this_machine_unless_a_flag_says_otherwise() {
+    async fn metrics_listen_on_loopback_without_a_flag() {
         for (address, public, given) in [
             ("127.0.0.1:0", false, true),
             ("[::1]:0", false, true),

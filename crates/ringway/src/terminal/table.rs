@@ -57,7 +57,7 @@ mod tests {
     use super::Table;
 
     #[test]
-    fn a_cell_moves_no_cursor_and_breaks_no_line() {
+    fn cells_move_no_cursor_and_break_no_line() {
         let mut table = Table::new(&["file"]);
         table.row(&["a\u{1b}[2J\nb"]);
         assert_eq!(table.lines()[1], "a\\u{1b}[2J\\nb");

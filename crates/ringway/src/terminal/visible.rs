@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_moves_the_cursor_is_shown_and_not_done() {
+    fn control_characters_are_shown_and_not_done() {
         assert_eq!(visible("a\u{1b}[2Jb\u{7}"), "a\\u{1b}[2Jb\\u{7}");
         assert_eq!(visible("x\u{202e}fdp.exe"), "x\\u{202e}fdp.exe");
         for plain in ["two\nlines\tand a tab", "שלום → ä"] {

@@ -63,7 +63,7 @@ mod tests {
     use super::with_whole_target;
 
     #[test]
-    fn spaces_of_a_target_are_encoded_and_the_rest_stays() {
+    fn only_spaces_of_a_target_are_encoded() {
         for (head, expected) in [
             (
                 "GET /a b.exe HTTP/1.1\r\nA: b c d\r\n",
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_is_two_kinds_of_files_is_refused() {
+    fn a_target_of_two_file_kinds_is_refused() {
         for head in [
             "GET /a.exe b.txt HTTP/1.1\r\n\r\n",
             "GET /a.exe b HTTP/1.1\r\n\r\n",

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_comes_back_as_the_packets_it_was() {
+    fn a_flow_is_replayed_as_its_packets() {
         let flow = flow(&[
             (0, 5, 1_001, b"hello"),
             (1, 40_000, 9_001, b"there is more"),
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_kept_comes_back_as_packets_without_a_byte() {
+    fn packets_that_were_not_kept_return_empty() {
         let mut flow = flow(&[(0, 5, 1_001, b"hello"), (1, 130_000, 9_001, b"joined")]);
         flow.next[0] = 1_206;
         let lengths = |flow: &Flow| -> Vec<(u16, u32, u32, usize)> {
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_forgotten_and_the_rest_found_from_either_end() {
+    fn the_oldest_go_and_both_ends_find_others() {
         let mut waiting = Waiting::default();
         let server = "192.0.2.9:6881".parse().unwrap();
         let client = |number: usize| {
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_handed_over_is_read_or_passed_over() {
+    fn any_record_is_read_or_skipped() {
         let mut whole = Vec::new();
         flow(&[(0, 5, 1_001, b"hello"), (1, 13, 9_001, b"there is more")]).write(&mut whole);
         let take = |mut bytes: &[u8]| {

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_part_lacks_is_no_reason_to_do_without_the_others() {
+    fn one_missing_part_leaves_the_others() {
         use Part::{CacheAtTc, CacheInFilter, Passing};
         for (needed_for, parts) in [
             (ALL, [CacheAtTc, CacheInFilter, Passing].as_slice()),

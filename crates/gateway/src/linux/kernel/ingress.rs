@@ -186,7 +186,7 @@ mod tests {
     use super::take_out_others;
 
     #[test]
-    fn places_at_interfaces_that_are_none_of_the_borders_go() {
+    fn hooks_at_other_interfaces_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let names = [
             "refuse",

@@ -101,7 +101,7 @@ mod tests {
     use super::{folder, folders, namespace, remove, remove_others};
 
     #[test]
-    fn each_build_has_a_folder_and_none_touches_another_namespaces() {
+    fn each_build_and_namespace_has_its_folder() {
         let place = tempfile::tempdir().unwrap();
         let (bpffs, namespace) = (place.path(), namespace());
         let own = folder(bpffs);

@@ -406,7 +406,7 @@ fn packet_of(
 }
 
 #[test]
-fn the_program_does_what_its_model_does_when_conversations_go_wrong() {
+fn program_and_model_agree_on_broken_conversations() {
     let Some(mut loaded) = load("chance") else {
         return;
     };
@@ -452,7 +452,7 @@ const BY_ENDS: [&str; 6] = [
 ];
 
 #[test]
-fn the_program_does_what_its_model_does_for_rules_about_networks_and_ports() {
+fn program_and_model_agree_on_networks_and_ports() {
     let Some(mut loaded) = load("networks") else {
         return;
     };
@@ -489,7 +489,7 @@ fn the_program_does_what_its_model_does_for_rules_about_networks_and_ports() {
 }
 
 #[test]
-fn a_silence_ends_a_flow_of_datagrams_in_the_program_too() {
+fn silence_ends_a_udp_flow_in_the_program() {
     let Some(mut loaded) = asking("silence", "\"gnutella\"") else {
         return;
     };
@@ -508,7 +508,7 @@ fn a_silence_ends_a_flow_of_datagrams_in_the_program_too() {
 }
 
 #[test]
-fn a_flood_of_new_flows_evicts_no_other_beginnings() {
+fn a_flood_evicts_no_other_beginnings() {
     let Some(loaded) = asking("flood", "\"gnutella\"") else {
         return;
     };
@@ -541,7 +541,7 @@ fn a_flood_of_new_flows_evicts_no_other_beginnings() {
 
 /// More connections that nothing is decided of than there is room for.
 #[test]
-fn connections_that_gave_way_are_asked_about_and_the_latest_are_not() {
+fn evicted_connections_are_asked_about_again() {
     let Some(loaded) = asking("crowd", "\"gnutella\"") else {
         return;
     };
@@ -566,7 +566,7 @@ fn connections_that_gave_way_are_asked_about_and_the_latest_are_not() {
 
 /// A gateway that is busy for long: what comes later comes without its beginning, and is counted.
 #[test]
-fn unread_beginnings_count_as_lost_and_their_flows_are_asked() {
+fn unread_beginnings_count_as_lost() {
     let Some(mut loaded) = asking("unread", "\"gnutella\"") else {
         return;
     };

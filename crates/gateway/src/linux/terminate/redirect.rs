@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_the_same_while_an_interface_is_away() {
+    fn a_missing_interface_changes_no_rules() {
         let rule = |away| format!("32765:\tfrom all fwmark 0x5/0x7f iif lan0 {away}lookup 31249 ");
         assert_eq!(ours(&rule("")), ours(&rule("[detached] ")));
         assert!(ours(&rule("")).is_some());
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn without_ports_connections_under_way_go_on_and_none_begins() {
+    fn without_ports_no_new_connection_is_terminated() {
         let border = Border {
             inside: vec!["lan0".to_owned(), "lan1".to_owned()],
             outside: vec!["wan0".to_owned()],

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_is_offered_again_and_not_for_ever() {
+    fn pieces_are_offered_again_for_a_time() {
         let mut way = RelayBuffer::new(0);
         let number = keep(&mut way, b"one", PieceVerdict::Again);
         assert_eq!(way.repeat(NOW), Ok(None));
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_for_the_connection_follows_when_the_piece_is_let_go() {
+    fn offloads_follow_the_release_of_their_piece() {
         let mut way = RelayBuffer::new(0);
         let (_, number) = way.begin();
         way.keep(
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_pipe_leaves_before_what_is_read_behind_it() {
+    fn piped_bytes_leave_before_later_pieces() {
         let mut way = RelayBuffer::new(0);
         way.pipe(5);
         assert!(way.may_pipe() && !way.is_empty() && way.has_room());

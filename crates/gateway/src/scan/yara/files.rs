@@ -101,7 +101,7 @@ mod tests {
     use crate::limits::{MAX_WHOLE, MAX_WHOLE_HELD};
 
     #[test]
-    fn files_that_never_end_make_room_for_new_ones() {
+    fn endless_files_make_room_for_new_ones() {
         let mut files = Files::default();
         let count = u64::try_from(MAX_WHOLE_HELD / MAX_WHOLE).unwrap() + 3;
         for flow in 0..count {

@@ -90,7 +90,7 @@ mod tests {
     use super::{Looks, MAX_LEFT};
 
     #[test]
-    fn looks_that_do_not_end_are_left_but_not_many() {
+    fn few_endless_scans_are_left_running() {
         let mut looks = Looks::new(Duration::ZERO);
         let ends: Vec<_> = (0..MAX_LEFT)
             .map(|_| {

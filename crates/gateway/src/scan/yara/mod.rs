@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scanner_whose_time_was_over_answers_the_next_windows_as_before() {
+    fn a_timed_out_scanner_scans_on() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("slow.yar");
         let word = b"NEEDLE, and it is SLOW".to_vec();
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_whose_end_the_engine_does_not_notice_is_left() {
+    fn a_scan_past_its_time_is_left() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("slow.yar");
         // From each of its words all that stands before is looked at, from each position of it.
@@ -665,7 +665,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_files_are_asked_all_rules_where_what_is_left_does_not_compile() {
+    fn whole_files_meet_all_rules_as_fallback() {
         let sources = [("a", "rule one { condition: two }")];
         let sources = sources.map(|(file, text)| (PathBuf::from(file), text.to_owned()));
         assert!(compile_rest(&sources, vec!["rule one { condition: two }".to_owned()]).is_none());

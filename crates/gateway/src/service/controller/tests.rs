@@ -100,7 +100,7 @@ fn next(text: &str, confirm: Option<u64>) -> Apply<'_> {
 }
 
 #[test]
-fn a_policy_is_said_to_be_at_work_once_every_queue_obeys() {
+fn apply_returns_once_every_queue_obeys() {
     let (quick, slow) = (queue(Duration::ZERO), queue(Duration::from_millis(500)));
     let controller = controller(vec![quick.0, slow.0], &Arc::default());
     let told = controller.apply(&next("", None)).unwrap();
@@ -109,7 +109,7 @@ fn a_policy_is_said_to_be_at_work_once_every_queue_obeys() {
 }
 
 #[test]
-fn rules_that_others_change_are_put_back_until_the_gateway_ends() {
+fn changed_rules_are_put_back_until_the_end() {
     let tools = Arc::new(Tools::default());
     let controller = controller(vec![queue(Duration::ZERO).0], &tools);
     let times = || controller.status().rules_put_back;
@@ -127,7 +127,7 @@ fn rules_that_others_change_are_put_back_until_the_gateway_ends() {
 }
 
 #[test]
-fn rules_that_cannot_be_looked_at_are_told_of_until_they_can() {
+fn unreadable_rules_are_reported_until_readable() {
     let tools = Arc::new(Tools::default());
     let controller = controller(vec![queue(Duration::ZERO).0], &tools);
     for (refuses, told) in [(true, Some("the tool refuses")), (false, None)] {
@@ -139,7 +139,7 @@ fn rules_that_cannot_be_looked_at_are_told_of_until_they_can() {
 }
 
 #[test]
-fn a_queue_that_has_ended_is_missed_when_a_policy_is_applied() {
+fn apply_misses_a_queue_that_has_ended() {
     let (ended, _) = channel();
     let controller = controller(vec![queue(Duration::ZERO).0, ended], &Arc::default());
     let told = controller.apply(&next("", None)).unwrap();
@@ -147,7 +147,7 @@ fn a_queue_that_has_ended_is_missed_when_a_policy_is_applied() {
 }
 
 #[test]
-fn a_trial_that_no_clock_can_measure_is_refused_and_changes_nothing() {
+fn a_trial_beyond_the_clock_is_refused() {
     let controller = controller(vec![queue(Duration::ZERO).0], &Arc::default());
     assert!(controller.apply(&next("", Some(u64::MAX))).is_err());
     assert_eq!(controller.status().policy, "first.toml");
@@ -178,7 +178,7 @@ fn classes_keep_their_places_from_policy_to_policy() {
 }
 
 #[test]
-fn a_policy_that_cannot_be_taken_back_stays_on_trial_and_is_taken_back_later() {
+fn a_failed_revert_is_tried_again_later() {
     let tools: Arc<Tools> = Arc::default();
     let controller = controller(vec![queue(Duration::ZERO).0], &tools);
     controller.apply(&next("", Some(0))).unwrap();
@@ -198,7 +198,7 @@ fn a_policy_that_cannot_be_taken_back_stays_on_trial_and_is_taken_back_later() {
 
 /// What was laid of it would let pass what the policy at work does not.
 #[test]
-fn what_the_system_refuses_half_way_is_taken_back() {
+fn a_half_way_failure_is_reverted() {
     let tools: Arc<Tools> = Arc::default();
     let (sender, mode) = queue(Duration::ZERO);
     let controller = controller(vec![sender], &tools);

@@ -30,7 +30,7 @@ fn governed(policy: &str) -> Gateway {
 
 /// Connections that say a lot before anybody knows what they are, and then stay.
 #[test]
-fn what_is_kept_of_the_unknown_has_a_bound_and_what_was_given_up_is_stopped_when_named() {
+fn unknown_flows_are_bounded_and_stopped_once_named() {
     let mut gateway = gateway();
     let mut first = Packets::new();
     let mut stream = first.tcp(([10, 0, 0, 2], 4_000).into(), ([192, 0, 2, 1], 80).into());
@@ -66,7 +66,7 @@ fn what_is_kept_of_the_unknown_has_a_bound_and_what_was_given_up_is_stopped_when
 
 /// The flow that gives way may be the one whose packet makes the gateway look for room.
 #[test]
-fn a_packet_whose_own_flow_gives_way_goes_on() {
+fn a_packet_outlives_its_evicted_flow() {
     let mut gateway = governed(
         "[gateway]\nfailure = \"closed\"\n\
          [[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\nfailure = \"open\"\n",
@@ -102,7 +102,7 @@ fn a_packet_whose_own_flow_gives_way_goes_on() {
 
 /// Downloads that wait behind gaps for ever must not keep the gateway from reading others.
 #[test]
-fn connections_that_hold_all_they_may_leave_room_for_new_ones() {
+fn full_connections_leave_room_for_new_ones() {
     let mut gateway = gateway();
     let mut ask = |port: u16, missing: bool| {
         let mut packets = Packets::new();
@@ -134,7 +134,7 @@ fn connections_that_hold_all_they_may_leave_room_for_new_ones() {
 
 /// A file of unknown length: what there is of it is scanned whenever it pauses, and goes on then.
 #[test]
-fn each_pause_of_a_file_is_noticed_also_after_a_quiet_time() {
+fn every_pause_of_a_file_is_noticed() {
     let mut gateway = gateway();
     let mut packets = Packets::new();
     let mut stream = packets.tcp(([10, 0, 0, 2], 4_000).into(), ([192, 0, 2, 1], 80).into());

@@ -85,7 +85,7 @@ fn missing(gateway: &mut Gateway) -> Verdict {
 }
 
 #[test]
-fn by_its_ends_alone_a_flow_is_decided_with_its_first_packet() {
+fn ends_alone_decide_with_the_first_packet() {
     let policy = "[[rule]]\nname = \"there\"\nport = 6881\naction = \"block\"\n";
     let packets = said(ONE, |stream| stream.client(ASK));
     assert_eq!(states(&mut gateway(policy), ONE, &packets), ["blocked"]);
@@ -93,7 +93,7 @@ fn by_its_ends_alone_a_flow_is_decided_with_its_first_packet() {
 }
 
 #[test]
-fn by_what_it_is_it_is_decided_when_that_is_known_and_the_next_like_it_refused() {
+fn a_named_flow_is_blocked_and_remembered() {
     let mut gateway = gateway(NO_TORRENTS);
     let torrent = |port| said(port, |stream| stream.client(&handshake()));
     assert_eq!(
@@ -107,7 +107,7 @@ fn by_what_it_is_it_is_decided_when_that_is_known_and_the_next_like_it_refused()
 }
 
 #[test]
-fn where_a_rule_may_read_it_is_kept_read_and_blocked_for_what_it_carries() {
+fn a_read_flow_is_blocked_for_its_content() {
     let programs = said(ONE, |stream| {
         stream.client(ASK);
         stream.server(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc");
@@ -122,7 +122,7 @@ fn where_a_rule_may_read_it_is_kept_read_and_blocked_for_what_it_carries() {
 }
 
 #[test]
-fn what_cannot_be_read_on_is_allowed_or_blocked_as_the_rule_says() {
+fn unreadable_flows_follow_the_rules_failure() {
     for (failure, last) in [("open", "allowed"), ("closed", "blocked")] {
         let policy = format!("{NO_PROGRAMS}failure = \"{failure}\"\n");
         let mut gateway = gateway(&policy);
@@ -184,7 +184,7 @@ fn an_unanswered_flow_loses_this_packet_only() {
 
 /// It cannot be; if it is, a policy that fails closed lets nothing go on by it.
 #[test]
-fn a_packet_without_its_flow_is_counted_and_obeys_the_policys_failure() {
+fn a_missing_flow_obeys_the_policys_failure() {
     let closed = format!("[gateway]\nfailure = \"closed\"\n{NO_TORRENTS}");
     for (policy, accepts) in [(NO_TORRENTS, true), (closed.as_str(), false)] {
         let mut gateway = gateway(policy);

@@ -203,7 +203,7 @@ fn others_are_answered_while_one_request_takes_long() {
 }
 
 #[test]
-fn a_trial_ends_on_time_with_its_socket_held() {
+fn a_trial_ends_on_time() {
     run(async {
         let served = Served::start().await;
         let reply = done(served.ask(&apply(Some(2))).await);
@@ -230,7 +230,7 @@ fn a_trial_ends_on_time_with_its_socket_held() {
 }
 
 #[test]
-fn what_is_confirmed_stays_and_nothing_is_applied_once_the_gateway_ends() {
+fn confirmed_policies_stay_and_an_end_refuses_others() {
     run(async {
         let served = Served::start().await;
         done(served.ask(&apply(Some(1))).await);

@@ -11,7 +11,7 @@ use crate::packet::L4;
 const OTHERS: &[u8] = b"\x99";
 
 #[test]
-fn calls_like_a_blocked_one_do_not_pass_unasked() {
+fn matches_of_a_blocked_one_never_pass_unasked() {
     let Some(mut loaded) = asking("asked", "\"gnutella\"") else {
         return;
     };
@@ -42,7 +42,7 @@ fn calls_like_a_blocked_one_do_not_pass_unasked() {
 }
 
 #[test]
-fn what_comes_by_no_interface_of_the_border_is_left_to_the_rules() {
+fn other_interfaces_are_left_to_the_rules() {
     let Some(mut loaded) = asking("border", "\"gnutella\"") else {
         return;
     };

@@ -146,7 +146,7 @@ fn the_latest_is_refused_however_many_there_were() {
 }
 
 #[test]
-fn calls_like_a_blocked_one_are_refused_and_nothing_else_is() {
+fn only_matches_of_a_blocked_one_are_refused() {
     let Some(border) = border("refused") else {
         return;
     };
@@ -211,7 +211,7 @@ fn options_of_the_internet_header_hide_no_call() {
 }
 
 #[test]
-fn neither_parts_of_packets_nor_other_networks_frames_are_refused() {
+fn fragments_and_vlan_frames_are_not_refused() {
     let Some(border) = border("not-refused") else {
         return;
     };
@@ -246,7 +246,7 @@ fn neither_parts_of_packets_nor_other_networks_frames_are_refused() {
 }
 
 #[test]
-fn refusals_are_counted_told_and_over_with_their_time() {
+fn refusals_are_counted_reported_and_expire() {
     let Some(mut border) = border("counted") else {
         return;
     };
@@ -285,7 +285,7 @@ fn refusals_are_counted_told_and_over_with_their_time() {
 }
 
 #[test]
-fn the_next_run_knows_refused_connections_and_their_times() {
+fn the_next_run_knows_what_is_refused() {
     let Some(border) = border("left") else {
         return;
     };
@@ -354,7 +354,7 @@ fn the_next_run_knows_refused_connections_and_their_times() {
 }
 
 #[test]
-fn whom_a_run_before_has_told_of_goes_when_the_next_one_says_so() {
+fn the_next_run_may_end_earlier_blocks() {
     let Some(border) = border("left-behind") else {
         return;
     };

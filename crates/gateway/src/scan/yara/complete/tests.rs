@@ -27,7 +27,7 @@ fn complete(text: &str, overlap: usize) -> bool {
 }
 
 #[test]
-fn conditions_for_which_one_match_is_enough_are_complete() {
+fn conditions_of_one_match_are_complete() {
     let complete = |condition: &str| {
         let strings = "strings: $_a = \"one\" $_b = { 01 02 ?? } $_c = /x[0-9]{1,4}/";
         let rule = format!("rule r {{ {strings} condition: {condition} }}");
@@ -90,7 +90,7 @@ fn conditions_for_which_one_match_is_enough_are_complete() {
 }
 
 #[test]
-fn patterns_without_a_bound_within_the_overlap_are_not_complete() {
+fn unbounded_patterns_are_not_complete() {
     let complete = |pattern: &str, overlap: usize| {
         let rule = format!("rule r {{ strings: $a = {pattern} condition: $a }}");
         complete(&rule, overlap)
@@ -171,7 +171,7 @@ fn tags_and_flags_count() {
 }
 
 #[test]
-fn rules_that_are_complete_are_left_out_but_if_others_name_them() {
+fn complete_rules_stay_only_if_named() {
     let one = "rule one { strings: $x = \"one\" condition: $x }";
     let size = "rule size { condition: filesize > 3 }";
     let names = "rule names { condition: one and filesize > 3 }";
@@ -340,7 +340,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 }
 
 #[test]
-fn what_complete_rules_find_in_the_whole_they_find_in_a_window() {
+fn complete_rules_find_the_same_in_windows() {
     let overlap = 2 * AROUND + 14;
     let rule = (pattern(), pattern(), condition()).prop_map(|(a, b, condition)| {
         format!(
