@@ -419,7 +419,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_survive_the_text_form_also_with_broken_lines((_, request) in any_request(), routers in 0usize..=BOOTSTRAP_ROUTERS, width in 1usize..100) {
+        fn both_survive_text_with_broken_lines((_, request) in any_request(), routers in 0usize..=BOOTSTRAP_ROUTERS, width in 1usize..100) {
             let broken = |text: String| {
                 let lines: Vec<String> = text.as_bytes().chunks(width).map(|line| String::from_utf8(line.to_vec()).unwrap()).collect();
                 lines.join("\r\n ")

@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn it_survives_a_round_trip_and_keeps_within_one_udp_message() {
+    fn it_survives_and_fits_one_udp_message() {
         let (owner, certificate) = issued();
         let decoded = Certificate::decode(certificate.as_bytes(), &owner.member()).unwrap();
         assert_eq!(decoded, certificate);
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn another_ring_and_a_member_that_signs_for_itself_are_refused() {
+    fn other_rings_and_self_signed_members_are_refused() {
         let (owner, certificate) = issued();
         let other = Identity::generate().unwrap();
         let refused = Certificate::decode(certificate.as_bytes(), &other.member());

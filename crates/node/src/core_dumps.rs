@@ -30,7 +30,7 @@ mod tests {
     use crate::identity::Identity;
 
     #[test]
-    fn a_process_with_a_key_leaves_no_core_dump() {
+    fn processes_with_keys_leave_no_core_dumps() {
         Identity::generate().unwrap();
         assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
         assert_eq!(getrlimit(Resource::Core).current, Some(0));

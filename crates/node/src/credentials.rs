@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_of_another_ring_or_past_its_time_is_not_admitted() {
+    fn foreign_and_expired_certificates_are_not_admitted() {
         let ring = Ring::new();
         let (mut mine, _, _) = ring.credentials(1);
         let (_, foreign, certificate) = Ring::new().credentials(2);

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_not_written_through_what_others_made() {
+    fn secrets_are_not_written_through_foreign_links() {
         let folder = tempfile::tempdir().unwrap();
         let (path, theirs) = (folder.path().join("secret"), folder.path().join("theirs"));
         fs::write(&theirs, b"").unwrap();
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_for_a_secret_is_new_and_its_owners_only() {
+    fn a_secrets_file_is_new_and_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("invite");
         create_secret(&path).unwrap();
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_written_for_its_owner_only_and_one_that_others_can_read_is_refused() {
+    fn secrets_are_private_or_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
         write_private(&path, b"first").unwrap();

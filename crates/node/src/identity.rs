@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_key_file_is_refused_and_not_replaced() {
+    fn damaged_key_files_are_refused_and_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("identity.key");
         home::write_private(&path, b"short").unwrap();

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn it_survives_the_text_form_in_either_case_and_with_white_space() {
+    fn it_survives_text_in_either_case() {
         let invite = invite();
         let text = invite.to_text();
         for shown in [

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_years_certificate_is_renewed_in_two_months_and_warned_of_in_its_last() {
+    fn a_years_certificate_renews_two_months_early() {
         let year = certificate(360 * DAY);
         assert_eq!(renewable_from(&year), START + 240 * DAY);
         assert_eq!(renewed_by(&year), START + 300 * DAY);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_ones_lifetime_begins_when_it_was_issued() {
+    fn short_lifetimes_begin_at_issue() {
         let short = certificate(30);
         assert_eq!(renewable_from(&short), START + 20);
         assert_eq!(renewed_by(&short), START + 25);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_come_less_often_and_in_time_before_the_end() {
+    fn tries_grow_rarer_and_precede_the_end() {
         let mut schedule = Schedule::new(certificate(360 * DAY), 0);
         assert!(!schedule.is_due(START + 240 * DAY - 1));
         let mut now = START + 240 * DAY;

@@ -328,7 +328,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_survive_the_text_form_also_with_broken_lines(serial in any::<u64>(), created in any::<u64>(), revoked in 0u64..50, width in 1usize..100) {
+        fn both_survive_text_with_broken_lines(serial in any::<u64>(), created in any::<u64>(), revoked in 0u64..50, width in 1usize..100) {
             let made = Made::new();
             let request = made.request(serial, created);
             prop_assert!(request.as_bytes().len() <= ROTATION_REQUEST_BYTES);

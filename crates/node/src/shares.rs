@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_source_whose_share_is_kept_gets_no_more() {
+    async fn a_used_up_share_gets_no_more() {
         let shares = Shares::new(8, 2);
         let one: IpAddr = "192.0.2.1".parse().unwrap();
         let kept = [

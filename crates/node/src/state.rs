@@ -564,7 +564,7 @@ mod tests {
     use crate::identity::Identity;
 
     #[test]
-    fn what_others_change_shows_and_what_is_changed_here_does_not() {
+    fn only_foreign_changes_show() {
         let folder = tempfile::tempdir().unwrap();
         let [here, there] = [(); 2].map(|()| State::open(folder.path()).unwrap());
         let change = |state: &State, table: &str| {
@@ -632,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn a_records_number_only_goes_up_and_the_expired_make_room() {
+    fn record_numbers_grow_and_expired_ones_leave() {
         let folder = tempfile::tempdir().unwrap();
         let state = State::open(folder.path()).unwrap();
         let later = unix_seconds() + 1000;

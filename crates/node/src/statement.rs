@@ -304,7 +304,7 @@ mod tests {
     use crate::identity::Identity;
 
     #[test]
-    fn it_survives_a_round_trip_and_every_changed_bit_is_noticed() {
+    fn it_survives_and_every_changed_bit_shows() {
         let owner = Identity::generate().unwrap();
         let statement = Statement::issue(&owner, 9, 3, BTreeSet::from([4, 7]));
         let decoded = Statement::decode(statement.as_bytes(), &owner.member()).unwrap();
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_certificate_counts_no_more_and_leads_to_the_one_in_its_place() {
+    fn a_replaced_certificate_leads_to_its_successor() {
         let owner = Identity::generate().unwrap();
         let serials = rotated(&[2, 8], &[(1, 3), (3, 6), (4, 7), (7, 8)], &[6]);
         let statement = Statement::issue_with(&owner, 9, Parameters::default(), serials);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn without_rotations_it_is_what_it_was_before_there_were_any() {
+    fn without_rotations_its_bytes_are_unchanged() {
         let owner = Identity::generate().unwrap();
         let statement = Statement::issue(&owner, 9, 3, BTreeSet::from([4]));
         // An array of two; within it one of five, as written by earlier versions.
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_have_an_odd_number_of_members_within_bounds() {
+    fn group_sizes_are_odd_and_bounded() {
         let owner = Identity::generate().unwrap();
         let usual = ringway_overlay::Config::default().group;
         assert_eq!(usize::from(GROUP), usual);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_turns_in_a_circle_or_is_too_much_is_no_statement() {
+    fn circular_and_large_statements_are_refused() {
         let owner = Identity::generate().unwrap();
         let decoded = |serials| {
             let statement = Statement::issue_with(&owner, 9, Parameters::default(), serials);

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proc_macro2::{TokenStream, TokenTree};
+use syn::visit::{self, Visit};
 
 use super::prose::{Block, blocks, comments, sentences, too_wide, without_code};
 use super::{report, root, walk};
@@ -35,9 +36,12 @@ const REFUSED: &[(&str, &str)] = &[
     ("of late", "recently"),
 ];
 
-/// Crates whose comments and identifiers use none of [`UNWORDS`]. Texts that users read are not
-/// among them: they change only with a reason of their own. Beside each: what is still to be done,
-/// by the beginning of its path.
+/// Words in the name of a test: the case and the result. Reasons stand in its documentation.
+const WORDS_OF_A_TEST: usize = 8;
+
+/// Crates whose comments and identifiers use none of [`UNWORDS`], and whose tests have short
+/// names. Texts that users read are not among them: they change only with a reason of their own.
+/// Beside each: what is still to be done, by the beginning of its path.
 const DONE: &[(&str, &[&str])] = &[
     ("gateway", &[]),
     ("ringway", &[]),
@@ -184,9 +188,13 @@ fn crates_that_are_done_use_the_words_of_the_glossary() {
             }
             let source = fs::read_to_string(&path).unwrap();
             let name = name(&path);
-            for (line, text) in unplain(&source, name.ends_with(".rs")) {
-                faults.push(format!("{name}:{line}: {text}"));
+            let is_rust = name.ends_with(".rs");
+            let mut found = unplain(&source, is_rust);
+            if is_rust {
+                found.extend(long_tests(&source));
             }
+            let shown = found.into_iter();
+            faults.extend(shown.map(|(line, text)| format!("{name}:{line}: {text}")));
         }
     }
     report(&faults);
@@ -218,6 +226,30 @@ fn judge_identifiers(tokens: TokenStream, found: &mut Vec<(usize, String)>) {
     }
 }
 
+/// Tests whose names are sentences, by line.
+fn long_tests(source: &str) -> Vec<(usize, String)> {
+    #[derive(Default)]
+    struct Tests(Vec<(usize, String)>);
+    impl<'ast> Visit<'ast> for Tests {
+        fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+            let is_test = item.attrs.iter().any(|attribute| {
+                let last = attribute.path().segments.last();
+                last.is_some_and(|last| last.ident == "test")
+            });
+            let name = item.sig.ident.to_string();
+            if is_test && name.split('_').count() > WORDS_OF_A_TEST {
+                let line = item.sig.ident.span().start().line;
+                let fault = format!("`{name}` has more than {WORDS_OF_A_TEST} words");
+                self.0.push((line, fault));
+            }
+            visit::visit_item_fn(self, item);
+        }
+    }
+    let mut tests = Tests::default();
+    tests.visit_file(&syn::parse_file(source).unwrap());
+    tests.0
+}
+
 fn judge_words(line: usize, text: &str, found: &mut Vec<(usize, String)>) {
     let low = text.to_lowercase();
     let words: Vec<&str> = low.split(|c: char| !c.is_alphanumeric()).collect();
@@ -240,6 +272,19 @@ fn unwords_are_found_in_comments_and_identifiers_only() {
     };
     assert_eq!(lines(true), [1, 2, 3]);
     assert_eq!(lines(false), [2]);
+}
+
+#[test]
+fn only_tests_with_long_names_are_found() {
+    let long = "a_b_c_d_e_f_g_h_i";
+    let text = format!("fn {long}() {{}}\n#[x::test]\nfn {long}() {{}}\n#[test]\nfn a_b() {{}}\n");
+    assert_eq!(
+        long_tests(&text)
+            .iter()
+            .map(|(at, _)| *at)
+            .collect::<Vec<_>>(),
+        [3]
+    );
 }
 
 /// True if the text has this word, or one that begins with it and is no other word.

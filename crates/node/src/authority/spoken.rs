@@ -114,7 +114,7 @@ mod tests {
     ";
 
     #[test]
-    fn an_older_ring_gets_spoken_invites_and_keeps_its_own() {
+    fn an_older_ring_gets_spoken_invites() {
         let folder = tempfile::tempdir().unwrap();
         let old = Store::before_spoken(&folder.path().join("authority.db"));
         old.execute_batch(BEFORE).unwrap();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_never_comes_twice_and_no_invite_has_tries_without_words() {
+    fn invite_numbers_never_repeat() {
         let folder = tempfile::tempdir().unwrap();
         let options = InitOptions {
             domain: "ring.test".to_owned(),

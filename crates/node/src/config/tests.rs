@@ -43,7 +43,7 @@ const NAMED: &str = "mailbox = \"a@b\"\nheader = [\"X-R\", \"x\"]\n";
 const POP3: &str = "pop3 = { host = \"h\", port = 995, user = \"u\", password_file = \"/p\"";
 
 #[test]
-fn wrong_values_are_named_with_line_text_key_and_an_example() {
+fn wrong_values_are_named_with_an_example() {
     all_refused(wrong::FILES);
     for (text, line, words) in wrong::MAIL {
         let text = text.replace("NAMED", NAMED).replace("POP3", POP3);
@@ -81,7 +81,7 @@ fn text_that_is_no_toml_is_shown() {
 }
 
 #[test]
-fn errors_show_neither_secrets_nor_what_a_terminal_obeys() {
+fn errors_show_no_secrets_or_control_characters() {
     for text in [
         "[node]\n[[exec]]\nname = \"a\"\ncommand = \"/bin/sh\"\nenvironment = { KEY = 77 }\n",
         "[node]\n[[exec]]\nname = \"a\"\ncommand = \"/bin/sh\"\n[exec.environment]\nKEY = 77\n",
@@ -102,7 +102,7 @@ fn errors_show_neither_secrets_nor_what_a_terminal_obeys() {
 }
 
 #[test]
-fn a_file_that_is_missing_or_no_text_is_a_mistake() {
+fn missing_and_binary_files_are_mistakes() {
     let home = tempfile::tempdir().unwrap();
     let refused = || {
         let error = Config::load(home.path()).unwrap_err();
@@ -239,13 +239,13 @@ fn the_papers_rules_of_priority_can_be_chosen() {
 }
 
 #[test]
-fn priorities_to_several_members_are_those_of_one_unless_it_is_said() {
+fn priorities_are_shared_unless_configured() {
     assert!(of("[node]\n").node.coupling);
     assert!(!of("[node]\ncoupling = false\n").node.coupling);
 }
 
 #[test]
-fn what_is_done_for_others_has_a_limit_and_can_be_switched_off() {
+fn relaying_is_limited_and_can_be_disabled() {
     let usual = of("[node]\n");
     assert_eq!(
         (usual.limits.relay, usual.node.port_mapping),
@@ -263,7 +263,7 @@ fn what_is_done_for_others_has_a_limit_and_can_be_switched_off() {
 }
 
 #[test]
-fn interfaces_have_caps_and_the_command_line_goes_before_the_file() {
+fn the_command_line_overrides_caps_of_the_file() {
     let text = "[node]\n[limits]\nupload = 7\n[[interface]]\nname = \"eth0.12\"\nupload = 5\n[[interface]]\nname = \"lo\"\nupload = 0\n";
     let (all, interfaces) = of(text).caps(None);
     let interfaces: Vec<_> = interfaces.iter().map(|i| (&*i.name, i.upload)).collect();

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_join_writes_can_be_read_and_fits_the_role() {
+    fn the_written_file_is_valid_for_its_role() {
         let resolver = "127.0.0.1:5300".parse().unwrap();
         let address: SocketAddr = "192.0.2.1:4000".parse().unwrap();
         for (address, role, has, has_not) in [

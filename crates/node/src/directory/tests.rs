@@ -31,7 +31,7 @@ fn directory(owner: &Identity) -> Directory {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_remembered_counts_until_its_time_is_over() {
+async fn cached_certificates_count_until_they_expire() {
     let owner = Identity::generate().unwrap();
     let directory = directory(&owner);
     let (member, now) = (MemberId::new([1; 32]), unix_seconds());
@@ -63,7 +63,7 @@ async fn a_certificate_that_is_remembered_counts_until_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn an_older_certificate_takes_no_name_from_a_newer_one() {
+async fn older_certificates_take_no_newer_names() {
     let owner = Identity::generate().unwrap();
     let directory = directory(&owner);
     let (old, new) = (certificate(&owner, 1, 4), certificate(&owner, 2, 5));
@@ -77,7 +77,7 @@ async fn an_older_certificate_takes_no_name_from_a_newer_one() {
 }
 
 #[tokio::test]
-async fn a_rotated_member_is_found_by_its_old_id() {
+async fn the_old_id_finds_a_rotated_member() {
     let owner = Identity::generate().unwrap();
     let directory = directory(&owner);
     let (old, new) = (certificate(&owner, 1, 4), certificate(&owner, 2, 5));
@@ -116,7 +116,7 @@ async fn a_rotated_member_is_found_by_its_old_id() {
 }
 
 #[test]
-fn what_gives_way_takes_no_name_along_that_is_anothers() {
+fn eviction_keeps_names_of_others() {
     let owner = Identity::generate().unwrap();
     let mut known = Known::default();
     known.insert(certificate(&owner, 1, 4));
@@ -127,7 +127,7 @@ fn what_gives_way_takes_no_name_along_that_is_anothers() {
 }
 
 #[test]
-fn dns_is_asked_now_and_then_for_a_newer_certificate_that_it_does_not_have() {
+fn missing_newer_certificates_are_looked_up_seldom() {
     let owner = Identity::generate().unwrap();
     let directory = directory(&owner);
     let (member, now) = (MemberId::new([1; 32]), unix_seconds());
@@ -222,7 +222,7 @@ fn stated(owner: &Identity, number: u64, revoked: &[u64]) -> Statement {
 /// Serials of earlier versions name no time: what has expired cannot be distinguished from what
 /// was forgotten.
 #[tokio::test]
-async fn a_revocation_that_a_newer_statement_lacks_counts_on() {
+async fn a_lost_revocation_still_counts() {
     let owner = Identity::generate().unwrap();
     let directory = directory(&owner);
     let old = certificate(&owner, 1, 4);
@@ -264,7 +264,7 @@ async fn a_revocation_that_a_newer_statement_lacks_counts_on() {
 }
 
 #[tokio::test]
-async fn few_older_statements_are_kept_and_unknown_ones_longest() {
+async fn few_older_statements_are_kept() {
     let owner = Identity::generate().unwrap();
     let directory = directory(&owner);
     let most = u64::try_from(FORGOTTEN_STATEMENTS).unwrap();

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_words_and_number_agree_and_nothing_else_does() {
+    fn only_equal_words_and_numbers_agree() {
         let untouched = |_: &mut Vec<u8>| ();
         let run_with = |invite: &SpokenInvite| run(invite, untouched, untouched).unwrap();
         assert!(agree(&run_with(&invite(7, WORDS_SAID))));
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_not_taken_back_from_the_one_who_sent_it() {
+    fn a_reflected_share_is_refused() {
         let newcomer = Newcomer::start(&invite(7, WORDS_SAID)).unwrap();
         let share = Hello::decode(&newcomer.hello).unwrap().share;
         let (ring, domain) = (ring(), "ring.test".to_owned());

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_taken_only_if_all_of_it_fits() {
+    fn a_reply_must_fit_as_a_whole() {
         let home = Home::new();
         let request = request_rotation(home.path()).unwrap();
         // Asked again, the key is the same: a reply to either request will do.
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_between_the_two_steps_is_made_good_at_the_next_start() {
+    fn the_next_start_repairs_a_half_rotation() {
         let home = Home::new();
         request_rotation(home.path()).unwrap();
         let next = home.next();

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn one_place_is_slowed_down_and_others_are_not() {
+    fn one_source_is_slowed_alone() {
         let now = Instant::now();
         let mut tries = Tries::new(now);
         assert_eq!(passed(&mut tries, from(1), now), SPOKEN_SOURCE_RATE.burst);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn all_places_together_have_a_bound_of_their_own() {
+    fn all_sources_together_are_bounded() {
         let now = Instant::now();
         let mut tries = Tries::new(now);
         let all: u32 = (0..1_000)
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_ipv6_is_one_place_and_right_ones_do_not_count() {
+    fn an_ipv6_network_is_one_source() {
         let now = Instant::now();
         let mut tries = Tries::new(now);
         let [one, other]: [IpAddr; 2] =

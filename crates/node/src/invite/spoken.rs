@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_misheard_is_noticed_before_anybody_is_asked() {
+    fn misheard_words_are_noticed_before_any_request() {
         let wrong = [
             ("crackdown adviser ragtime", InvalidSpoken::Number),
             (

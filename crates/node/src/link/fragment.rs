@@ -137,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_message_survives_in_any_order_and_with_repetitions(
+        fn a_message_survives_reordering_and_repetition(
             size in 0..40_000_usize, mtu in 1_000..9_000_usize, shift in any::<usize>(),
         ) {
             let message = LinkMessage::Overlay(vec![3; size].into());

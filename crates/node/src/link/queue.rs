@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_slow_path_messages_wait_for_others_until_the_packet_is_full_or_late() {
+    fn slow_paths_fill_packets_until_late() {
         let start = Instant::now();
         let mut queue = Queue::default();
         queue.push(start, vec![1; 100], SLOW);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_does_not_hold_back_the_rest() {
+    fn held_messages_do_not_block_others() {
         let now = Instant::now();
         let mut queue = Queue::default();
         queue.push_paced(now, vec![1; 900], FAST);

@@ -189,7 +189,7 @@ fn text(text: &str) -> LinkMessage {
 }
 
 #[test]
-fn what_is_sent_before_the_handshake_arrives_after_it() {
+fn early_messages_arrive_after_the_handshake() {
     let (mut net, _, b) = Net::pair();
     net.connect(0, 1);
     assert!(net.send(0, 1, text("one")) && net.send(0, 1, text("two")));
@@ -282,7 +282,7 @@ fn replayed_and_changed_packets_are_dropped() {
 }
 
 #[test]
-fn a_flood_of_old_handshakes_leaves_no_more_than_the_bound() {
+fn old_handshakes_are_bounded() {
     let (mut net, _, _) = Net::pair();
     for _ in 0..(HALF_OPEN + 50) {
         net.connect(0, 1);
@@ -314,7 +314,7 @@ fn lost_handshake_packets_are_repeated() {
 }
 
 #[test]
-fn mail_is_the_last_resort_goes_out_once_and_is_waited_for() {
+fn mail_is_tried_last_and_once() {
     let (mut net, _, b) = Net::pair();
     let mail: Address = "smtp://b@example.org?X-Ringway=k3".parse().unwrap();
     let fast = net.members[1].address.clone();
@@ -363,7 +363,7 @@ fn mail_is_the_last_resort_goes_out_once_and_is_waited_for() {
 }
 
 #[test]
-fn an_address_for_which_only_others_speak_gets_one_packet() {
+fn an_address_from_others_gets_one_packet() {
     for sure in [vec![], vec![address(7)]] {
         let (mut net, _, b) = Net::pair();
         let certificate = net.members[1].certificate.clone();
@@ -379,7 +379,7 @@ fn an_address_for_which_only_others_speak_gets_one_packet() {
 }
 
 #[test]
-fn a_link_comes_about_where_others_have_said_that_the_peer_is() {
+fn addresses_from_others_lead_to_a_link() {
     let (mut net, _, b) = Net::pair();
     let certificate = net.members[1].certificate.clone();
     let (there, now) = (net.members[1].address.clone(), net.now);
@@ -423,7 +423,7 @@ fn a_restarted_peer_gets_another_link() {
 }
 
 #[test]
-fn a_silent_path_gives_way_to_a_proven_one() {
+fn silent_paths_give_way_to_proven_ones() {
     let (mut net, _, b) = Net::pair();
     net.connect(0, 1);
     net.send(0, 1, text("by udp"));
@@ -452,7 +452,7 @@ fn a_silent_path_gives_way_to_a_proven_one() {
 }
 
 #[test]
-fn a_dead_peer_is_noticed_and_an_unused_link_closed() {
+fn dead_peers_and_unused_links_are_dropped() {
     let (mut net, _, b) = Net::pair();
     net.connect(0, 1);
     net.settle();
@@ -468,7 +468,7 @@ fn a_dead_peer_is_noticed_and_an_unused_link_closed() {
 }
 
 #[test]
-fn a_used_link_stays_and_measures_its_round_trip() {
+fn a_used_link_measures_its_round_trip() {
     let (mut net, _, b) = Net::pair();
     net.connect(0, 1);
     for _ in 0..50 {
@@ -482,7 +482,7 @@ fn a_used_link_stays_and_measures_its_round_trip() {
 }
 
 #[test]
-fn an_echo_that_was_asked_for_is_reported_and_a_probe_is_not() {
+fn echoes_are_reported_and_probes_are_not() {
     let (mut net, _, _) = Net::pair();
     net.connect(0, 1);
     net.send(0, 1, LinkMessage::Echo(7));
@@ -501,7 +501,7 @@ fn an_echo_that_was_asked_for_is_reported_and_a_probe_is_not() {
 }
 
 #[test]
-fn probes_are_as_long_as_they_are_to_be() {
+fn probes_have_the_asked_length() {
     let (mut net, _, b) = Net::pair();
     net.connect(0, 1);
     net.pass(Duration::from_secs(1));
@@ -549,7 +549,7 @@ fn a_goodbye_ends_the_link_on_both_sides() {
 }
 
 #[test]
-fn claims_that_a_session_is_unknown_do_not_end_it() {
+fn claims_of_unknown_sessions_end_none() {
     let (mut net, _, b) = Net::pair();
     net.connect(0, 1);
     net.send(0, 1, text("hello"));
@@ -587,7 +587,7 @@ fn claims_that_a_session_is_unknown_do_not_end_it() {
 }
 
 #[test]
-fn first_data_from_elsewhere_does_not_point_the_link_at_a_victim() {
+fn foreign_first_data_does_not_redirect_the_link() {
     let (mut net, a, _) = Net::pair();
     net.connect(0, 1);
     let now = net.now;
@@ -614,7 +614,7 @@ fn first_data_from_elsewhere_does_not_point_the_link_at_a_victim() {
 }
 
 #[test]
-fn a_member_cannot_move_the_link_to_a_victim() {
+fn members_cannot_move_links_to_victims() {
     let (mut net, a, b) = Net::pair();
     net.connect(0, 1);
     net.settle();
@@ -643,7 +643,7 @@ fn a_member_cannot_move_the_link_to_a_victim() {
 }
 
 #[test]
-fn a_half_open_handshake_of_a_revoked_member_becomes_no_link() {
+fn revoked_half_open_handshakes_become_no_link() {
     use std::sync::atomic::{AtomicBool, Ordering};
     let owner = Identity::generate().unwrap();
     let a = member(&owner, "a", 1);

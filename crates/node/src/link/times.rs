@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_only_grow_and_what_is_known_is_bounded() {
+    fn times_only_grow_and_are_bounded() {
         let now = Instant::now();
         let mut times = Times::default();
         times.begin(now, 1_000);

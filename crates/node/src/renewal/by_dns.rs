@@ -82,7 +82,7 @@ mod tests {
     use crate::identity::Identity;
 
     #[test]
-    fn a_request_is_what_its_member_has_signed_for_its_ring() {
+    fn a_request_is_bound_to_member_and_ring() {
         let [owner, member, other] = [(); 3].map(|()| Identity::generate().unwrap());
         let fields = CertificateFields {
             member: member.member(),

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_cap_is_shared_by_priority_and_follows_a_change() {
+    async fn a_cap_is_shared_by_priority() {
         let cap = Cap::start(4_000_000);
         let (one, three) = (
             cap.turn(Priority::NORMAL).unwrap(),

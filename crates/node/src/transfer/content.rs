@@ -356,7 +356,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
-        fn a_file_arrives_whole_even_if_it_is_cut_off_once(size in 0usize..300_000, cut in 0.0f64..1.0) {
+        fn an_interrupted_file_arrives_whole(size in 0usize..300_000, cut in 0.0f64..1.0) {
             let folder = tempfile::tempdir().unwrap();
             let data = content(size);
             let source = source(folder.path(), &data);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_on_disk_is_found_when_a_transfer_resumes() {
+    fn resuming_finds_damage_on_disk() {
         let folder = tempfile::tempdir().unwrap();
         let data = content(100_000);
         let source = source(folder.path(), &data);
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_after_the_file_was_put_there_does_not_bring_it_twice() {
+    fn a_crash_brings_no_file_twice() {
         let folder = tempfile::tempdir().unwrap();
         let data = content(100_000);
         let source = source(folder.path(), &data);
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn names_from_peers_are_what_they_look_like_and_no_options() {
+    fn peers_file_names_are_made_harmless() {
         let named = |name| safe_file_name(name).unwrap();
         assert_eq!(named("invoice\u{202e}fdp.exe"), "invoicefdp.exe");
         assert_eq!(named("\u{2066}a\u{2069}\u{200f}\u{61c}\u{2028}b"), "ab");
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn names_as_long_as_a_file_system_allows_are_shortened() {
+    fn overlong_names_are_shortened() {
         let folder = tempfile::tempdir().unwrap();
         let umlauts = format!("{}.txt", "ä".repeat(125));
         let bare = "x".repeat(255);

@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn the_controllers_reason_counts_where_nothing_else_holds_a_sender_back() {
+    fn the_controllers_reason_counts_last() {
         let (live, now) = (live(), Instant::now());
         for priority in PRIORITIES {
             for reason in OF_THE_NETWORK {
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_takes_nothing_is_the_receivers_doing_and_one_that_says_nothing_is_broken() {
+    fn blocked_and_silent_networks_are_distinguished() {
         let (live, now) = (live(), Instant::now());
         let limit = |after, reason| live.limit(now + after, Priority::NORMAL, None, reason, RTT);
         let (soon, later) = (BLOCKED / 2, SILENT * 2);
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_has_all_it_allows_under_way_is_not_to_blame() {
+    fn a_full_window_is_not_the_receivers_limit() {
         let window = u64::from(QUIC_STREAM_WINDOW);
         // In a round trip of a tenth of a second.
         for (in_a_second, word) in [
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cap_comes_before_what_the_network_says_and_others_under_it_before_priority_0() {
+    async fn caps_are_reported_before_network_limits() {
         let (live, slow, fast) = (live(), 1_000, 1 << 40);
         for (all, interface) in [(slow, fast), (fast, slow)] {
             let uplink = Uplink::start(Some(all), [("eth0", interface)]);

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_does_not_move_is_waited_for_while_there_is_room() {
+    async fn stalled_transfers_wait_while_there_is_room() {
         assert_eq!(waited(0).await, 5, "always");
         assert_eq!(waited(20).await, 20, "others want the place");
         assert_eq!(waited(u64::MAX).await, 60, "not for ever");

@@ -223,7 +223,7 @@ async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_member_offers_is_bounded_and_stops_no_send_of_ours() {
+async fn one_members_offers_are_bounded() {
     let bench = bench(false);
     let mut accepted = 0;
     for id in 0..2 * RECEIVES_PER_MEMBER {
@@ -268,7 +268,7 @@ async fn a_sender_that_gives_up_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn transfers_to_an_absent_peer_keep_no_other_from_being_tried() {
+async fn absent_peers_block_no_other_transfer() {
     let bench = bench(false);
     for _ in 0..2 * SENDS {
         bench.send().unwrap();
@@ -280,7 +280,7 @@ async fn transfers_to_an_absent_peer_keep_no_other_from_being_tried() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_whose_name_is_no_text_is_sent_and_kept_by_its_bytes() {
+async fn names_that_are_no_text_survive() {
     let bench = bench(true);
     let name = std::ffi::OsStr::from_bytes(b"caf\xe9");
     let path = bench.home.path().join(name);
@@ -296,7 +296,7 @@ async fn a_file_whose_name_is_no_text_is_sent_and_kept_by_its_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_for_an_absent_peer_hold_up_none_for_others() {
+async fn files_for_absent_peers_delay_none() {
     let bench = bench(true);
     let away = bench.another("away", 3);
     for _ in 0..2 * SENDS {
@@ -317,7 +317,7 @@ async fn files_for_an_absent_peer_hold_up_none_for_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_peer_cannot_take_the_id_of_our_transfer() {
+async fn peers_cannot_take_our_transfers_ids() {
     let bench = bench(false);
     let sent = bench.send().unwrap();
     let id = u128::from_str_radix(&sent.id, 16).unwrap();
@@ -350,7 +350,7 @@ async fn a_peers_words_are_harmless_on_a_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_member_makes_us_keep_unread_is_bounded() {
+async fn unread_bytes_of_one_member_are_bounded() {
     let bench = bench(false);
     let mut held = Vec::new();
     for _ in 0..8 {
@@ -401,7 +401,7 @@ async fn a_revoked_member_brings_no_file_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sender_whose_file_changes_says_that_it_gives_up() {
+async fn a_changed_file_ends_its_transfer() {
     let bench = bench(true);
     let path = bench.home.path().join("file");
     std::fs::write(&path, vec![1; 3_000_000]).unwrap();
@@ -458,7 +458,7 @@ async fn accepted(bench: &Bench, size: usize) -> (String, QuicConnection, SendSt
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_receiver_is_told_of_although_it_takes_a_block_now_and_then() {
+async fn a_slow_receiver_is_reported() {
     let bench = bench(true);
     let (id, _connection, _sink, mut stream) = accepted(&bench, 200 << 20).await;
     let reading = tokio::spawn(async move {
@@ -488,7 +488,7 @@ async fn a_slow_receiver_is_told_of_although_it_takes_a_block_now_and_then() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_that_stops_reading_stops_the_sender_which_says_so_and_goes_on() {
+async fn a_stopped_receiver_is_reported_and_resumed() {
     const SIZE: usize = 40 << 20;
     let bench = bench(true);
     let (id, _connection, mut sink, mut stream) = accepted(&bench, SIZE).await;

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_transfer_waits_for_the_interface_by_which_it_leaves_and_for_no_other() {
+    async fn a_transfer_waits_for_its_interface_only() {
         let uplink = Uplink::start(None, [("eth0", 2_000), ("lo", 1 << 30)]);
         let flow = uplink.flow(Priority::NORMAL).unwrap();
         flow.acquire(1 << 30).await;
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn both_caps_hold_and_the_one_that_holds_back_is_named() {
+    async fn both_caps_hold_and_one_is_named() {
         let uplink = Uplink::start(Some(1_000), [("eth0", 1 << 30)]);
         let flow = uplink.flow(Priority::NORMAL).unwrap();
         flow.leaves_by(Some("eth0")).unwrap();

@@ -182,7 +182,7 @@ mod tests {
         /// Against a model of a server: a map from names to records, to which each update is
         /// applied as RFC 2136 §3.4 says.
         #[test]
-        fn a_server_that_applies_the_updates_has_what_is_wanted(
+        fn applied_updates_give_the_wanted_zone(
             entries in proptest::collection::vec(
                 (proptest::option::of(0u8..4), proptest::collection::vec(0u8..4, 0..3), 1usize..400), 1..200)
         ) {

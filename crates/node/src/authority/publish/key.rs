@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_bind_and_knot_hold_the_same_key() {
+    fn files_of_bind_and_knot_agree() {
         let (bind, knot) = (parse(BIND).unwrap(), parse(KNOT).unwrap());
         assert_eq!(bind.name, knot.name);
         assert_eq!(bind.name.to_ascii(), "ring-update.");

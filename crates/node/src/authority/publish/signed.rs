@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_by_the_same_key_to_the_same_request_is_taken() {
+    fn only_a_response_signed_for_its_request_counts() {
         let key = key(1);
         let sent = request(&key);
         let bytes = answer(&sent, &key, 5001, None);

@@ -97,7 +97,7 @@ fn numbers_after_a_restoration_exceed_all_before() {
 }
 
 #[test]
-fn numbers_of_an_older_ring_leap_to_the_time() {
+fn numbers_of_older_rings_leap_to_now() {
     let folder = tempfile::tempdir().unwrap();
     let mut authority = init(folder.path());
     let older = "UPDATE ring SET serial = 7, generation = 9, zone = 9";
@@ -112,7 +112,7 @@ fn numbers_of_an_older_ring_leap_to_the_time() {
 }
 
 #[test]
-fn changes_are_refused_until_what_members_know_is_taken_over() {
+fn changes_wait_for_the_recovery() {
     let Restored {
         mut authority,
         alice,
@@ -148,7 +148,7 @@ fn changes_are_refused_until_what_members_know_is_taken_over() {
 }
 
 #[test]
-fn a_member_that_comes_after_the_recovery_is_known_again() {
+fn late_members_are_known_after_the_recovery() {
     let Restored {
         mut authority,
         alice,
@@ -177,7 +177,7 @@ fn a_member_that_comes_after_the_recovery_is_known_again() {
 }
 
 #[test]
-fn an_end_of_an_unknown_member_is_stated_again() {
+fn ends_of_unknown_members_are_stated_again() {
     let folder = tempfile::tempdir().unwrap();
     drop(init(folder.path()));
     let backup = back_up(folder.path());

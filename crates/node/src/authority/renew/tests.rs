@@ -70,7 +70,7 @@ impl Ring {
 }
 
 #[test]
-fn from_two_thirds_on_a_member_gets_another_certificate_and_stays_what_it_was() {
+fn renewal_begins_at_two_thirds_of_validity() {
     let mut ring = Ring::new();
     let (_, own) = ring.member("oslo", 1);
     let number = ring.authority.generation().unwrap();
@@ -219,7 +219,7 @@ fn the_owner_is_warned_in_the_last_month() {
 }
 
 #[test]
-fn one_that_has_ended_comes_back_as_what_it_was_and_by_an_invite_only() {
+fn an_expired_member_returns_by_invite_only() {
     let mut ring = Ring::new();
     let (identity, own) = ring.member("oslo", 1);
     let later = ring.start + 400 * DAY;
@@ -254,7 +254,7 @@ fn one_that_has_ended_comes_back_as_what_it_was_and_by_an_invite_only() {
 }
 
 #[test]
-fn a_request_by_dns_is_its_members_and_renews_once() {
+fn a_dns_request_renews_its_member_once() {
     let mut ring = Ring::new();
     let (identity, own) = ring.member("oslo", 1);
     let id = ring.authority.ring_id();

@@ -68,7 +68,7 @@ fn refused(result: Result<Rotated, AuthorityError>, words: &str) {
 }
 
 #[test]
-fn a_member_that_is_asked_rotates_and_keeps_its_role() {
+fn an_asked_member_rotates_and_keeps_its_role() {
     let mut ring = Ring::new();
     let (old, own) = ring.member("oslo", 1);
     let before = ring.statement();
@@ -111,7 +111,7 @@ fn a_member_that_is_asked_rotates_and_keeps_its_role() {
 }
 
 #[test]
-fn the_same_request_gets_the_same_answer_and_another_key_none() {
+fn only_the_same_request_is_answered_again() {
     let mut ring = Ring::new();
     let (old, own) = ring.member("oslo", 1);
     let (lima, _) = ring.member("lima", 2);
@@ -165,7 +165,7 @@ fn rotation_needs_the_owners_wish_in_time() {
 }
 
 #[test]
-fn a_request_is_good_for_its_maker_and_its_ring_only() {
+fn a_request_is_bound_to_maker_and_ring() {
     let mut ring = Ring::new();
     let (old, own) = ring.member("oslo", 1);
     let (other, others) = ring.member("lima", 2);
@@ -243,7 +243,7 @@ fn a_key_is_changed_again_and_again() {
 }
 
 #[test]
-fn a_ring_of_before_there_were_rotations_goes_on() {
+fn rings_of_earlier_versions_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let old = Store::before_spoken(&folder.path().join("authority.db"));
     let (root, member) = (

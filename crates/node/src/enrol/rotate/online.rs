@@ -89,7 +89,7 @@ impl TestRing {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_that_is_asked_changes_its_key_and_may_lose_the_answer() {
+async fn an_asked_member_rotates_despite_lost_replies() {
     let ring_at = TestRing::new().await;
     let (state, rotation) = ring_at.joined("alice").await;
     let resolver = Some(ring_at.dns);
@@ -115,7 +115,7 @@ async fn a_member_that_is_asked_changes_its_key_and_may_lose_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_has_not_the_key_gets_nothing_with_a_request_that_has() {
+async fn copied_requests_gain_nothing_without_the_key() {
     let ring_at = TestRing::new().await;
     let (_, alice) = ring_at.joined("alice").await;
     let (_, mallory) = ring_at.joined("mallory").await;
@@ -191,7 +191,7 @@ async fn reply_to(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_the_holder_of_its_key_renews_a_certificate() {
+async fn only_key_holders_renew_a_certificate() {
     let ring_at = TestRing::new().await;
     let (_, alice) = ring_at.joined("alice").await;
     let (_, mallory) = ring_at.joined("mallory").await;

@@ -35,7 +35,7 @@ fn cookie_for(
 }
 
 #[test]
-fn a_cookie_is_good_for_its_address_and_for_no_other() {
+fn a_cookie_is_bound_to_its_address() {
     let (now, mut rng) = (Instant::now(), rng());
     let mut gate = flooded(now, &mut rng);
     let own = udp([198, 51, 100, 1], 7000);
@@ -92,7 +92,7 @@ fn after_the_flood_no_cookie_is_needed() {
 }
 
 #[test]
-fn where_a_connection_has_proved_the_address_none_is_asked_for_but_each_source_has_a_limit() {
+fn connections_need_no_cookie_but_are_limited() {
     let parent = ringway_transport::MemberId::new([9; 32]);
     let relayed = |last: u8| {
         let member = ringway_transport::MemberId::new([last; 32]);
@@ -126,7 +126,7 @@ fn where_a_connection_has_proved_the_address_none_is_asked_for_but_each_source_h
 }
 
 #[test]
-fn any_number_of_proved_sources_takes_bounded_work_and_room() {
+fn proved_sources_take_bounded_work_and_room() {
     let (now, mut rng) = (Instant::now(), rng());
     let mut gate = flooded(now, &mut rng);
     let mut read = 0;

@@ -106,7 +106,7 @@ fn report(arrivals: &mut Arrivals, window: &ReplayWindow, now: Instant) -> Repor
 }
 
 #[test]
-fn a_receiver_that_is_slower_than_the_sender_loses_nothing() {
+fn a_slow_receiver_loses_nothing() {
     // A buffer as Linux gives it, behind a path that is no limit: what a loopback is.
     for rate in [20e6, 100e6, 500e6] {
         let path = Path {
@@ -138,7 +138,7 @@ fn a_long_path_is_filled_in_the_end() {
 }
 
 #[test]
-fn losses_slow_the_sender_but_do_not_stop_it() {
+fn losses_slow_and_never_stop_the_sender() {
     let path = Path {
         rate: 1e6,
         delay: Duration::from_millis(10),
@@ -152,7 +152,7 @@ fn losses_slow_the_sender_but_do_not_stop_it() {
 }
 
 #[test]
-fn when_everything_is_lost_a_packet_now_and_then_goes_on_asking() {
+fn total_loss_leaves_occasional_probes() {
     let path = Path {
         rate: 1e6,
         delay: Duration::from_millis(10),
@@ -169,7 +169,7 @@ fn when_everything_is_lost_a_packet_now_and_then_goes_on_asking() {
 }
 
 #[test]
-fn whatever_a_report_says_the_books_stay_in_order() {
+fn any_report_keeps_the_books_consistent() {
     let now = Instant::now();
     let mut flow = Flow::new(now, Priority::NORMAL, PACKET, 0);
     for counter in 0..5 {
@@ -195,7 +195,7 @@ fn whatever_a_report_says_the_books_stay_in_order() {
 }
 
 #[test]
-fn new_keys_change_neither_the_window_nor_what_is_under_way() {
+fn new_keys_keep_window_and_flight() {
     let start = Instant::now();
     let mut flow = Flow::new(start, Priority::NORMAL, PACKET, 1);
     let report = |session, highest: u64, seen: u8| Report {
@@ -243,7 +243,7 @@ fn new_keys_change_neither_the_window_nor_what_is_under_way() {
 }
 
 #[test]
-fn what_came_over_two_sessions_is_reported_for_each() {
+fn two_sessions_are_reported_separately() {
     let now = Instant::now();
     let mut arrivals = Arrivals::default();
     for (session, counter) in [(1, 7), (1, 8), (2, 0), (1, 9)] {

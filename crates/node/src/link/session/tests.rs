@@ -49,7 +49,7 @@ fn passes(from: Names, to: Names, change: impl Fn(&mut u32, &mut u32)) -> bool {
 }
 
 #[test]
-fn a_message_is_bound_to_session_epoch_counter_direction_and_both_ids() {
+fn a_message_is_bound_to_its_context() {
     let (own, peer) = (names(), mirrored(names()));
     let as_it_was = |_: &mut u32, _: &mut u32| {};
     assert!(passes(own, peer, as_it_was));
@@ -99,7 +99,7 @@ fn a_message_is_taken_once() {
 }
 
 #[test]
-fn past_its_bounds_a_session_neither_sends_nor_takes() {
+fn exhausted_sessions_neither_send_nor_receive() {
     let (now, bounds) = (Instant::now(), KeyBounds::default());
     let (mut own, mut peer) = (session(now, names()), session(now, mirrored(names())));
     let (_, packet) = own.seal(now, &bounds, b"said").unwrap();

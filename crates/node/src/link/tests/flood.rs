@@ -42,7 +42,7 @@ fn host(number: u32) -> Address {
 }
 
 #[test]
-fn a_flood_from_forged_addresses_costs_bounded_work_and_an_honest_stranger_gets_in() {
+fn forged_floods_are_bounded_and_strangers_get_in() {
     let (mut net, _, b) = Net::pair();
     let answers = flood(&mut net, 5_000, host);
     assert_eq!(read(&net), u64::from(STRANGER_BURST));
@@ -128,7 +128,7 @@ fn sources_with_cookies_are_limited_too() {
 }
 
 #[test]
-fn a_restarted_router_is_found_by_all_its_members() {
+fn all_members_find_a_restarted_router() {
     let owner = Identity::generate().unwrap();
     let count = STRANGER_BURST + PROVED_BURST + 50;
     let mut members = vec![member(&owner, "a", 0)];
@@ -196,7 +196,7 @@ fn unasked_and_repeated_cookies_are_ignored() {
 }
 
 #[test]
-fn a_peer_that_always_wants_another_cookie_is_not_followed_for_ever() {
+fn endless_cookie_requests_are_given_up() {
     let (mut net, _, _) = Net::pair();
     let (mut initiation, reply) = asked_for_a_cookie(&mut net);
     let now = net.now;
@@ -236,7 +236,7 @@ fn a_lost_cookie_is_made_up_for() {
 }
 
 #[test]
-fn one_members_own_flood_takes_no_more_than_its_share() {
+fn a_members_flood_takes_only_its_share() {
     let owner = Identity::generate().unwrap();
     let (a, b, c) = (
         member(&owner, "a", 1),
@@ -365,7 +365,7 @@ fn used_initiation_takes_no_place() {
 
 /// All slots of a member hold recorded initiations, each from a real address of its own.
 #[test]
-fn recorded_initiations_from_real_addresses_give_way_to_a_new_one() {
+fn recorded_initiations_give_way_to_new_ones() {
     let (mut net, _, b) = Net::pair();
     let packets = recorded(&mut net, HALF_OPEN_PER_MEMBER);
     // The responder has started since.
@@ -391,7 +391,7 @@ fn recorded_initiations_from_real_addresses_give_way_to_a_new_one() {
 }
 
 #[test]
-fn a_member_whose_clock_was_set_back_gets_in() {
+fn a_clock_set_back_still_gets_in() {
     let (mut net, _, b) = Net::pair();
     net.connect(0, 1);
     net.settle();
@@ -409,7 +409,7 @@ fn a_member_whose_clock_was_set_back_gets_in() {
 
 /// A quicker copy of an initiation does not decide where the link goes.
 #[test]
-fn a_raced_copy_of_an_initiation_proves_no_address() {
+fn raced_copies_prove_no_address() {
     let (mut net, a, b) = Net::pair();
     net.connect(0, 1);
     let now = net.now;
@@ -433,7 +433,7 @@ fn a_raced_copy_of_an_initiation_proves_no_address() {
 }
 
 #[test]
-fn many_raced_copies_do_not_keep_the_answer_from_the_member() {
+fn raced_copies_do_not_delay_the_answer() {
     let (mut net, _, b) = Net::pair();
     net.connect(0, 1);
     let now = net.now;

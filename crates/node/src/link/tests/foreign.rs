@@ -57,7 +57,7 @@ fn unencrypted_peers_get_a_notice_and_no_link() {
 }
 
 #[test]
-fn what_is_not_encrypted_is_no_message_of_a_link_that_is() {
+fn plain_messages_are_refused_by_encrypted_links() {
     let (mut net, a, _) = Net::pair();
     net.connect(0, 1);
     net.send(0, 1, text("encrypted"));

@@ -42,7 +42,7 @@ fn said(member: &Member) -> Vec<LinkMessage> {
 }
 
 #[test]
-fn many_new_keys_lose_nothing_and_change_no_order() {
+fn many_rekeys_lose_and_reorder_nothing() {
     let (mut net, _, _) = linked([tiny(), tiny()]);
     let mut sent: [Vec<LinkMessage>; 2] = [Vec::new(), Vec::new()];
     for number in 0..2_000 {
@@ -154,7 +154,7 @@ fn both_may_want_new_keys_at_once() {
 }
 
 #[test]
-fn by_time_a_link_in_use_gets_new_keys_and_one_that_is_only_kept_does_not() {
+fn only_links_in_use_rekey_by_time() {
     let (mut net, _, b) = linked([KeyBounds::default(), KeyBounds::default()]);
     for _ in 0..60 {
         let now = net.now;
@@ -255,7 +255,7 @@ fn a_lost_handshake_packet_stops_nothing() {
 }
 
 #[test]
-fn if_only_the_confirmation_is_lost_the_next_one_is_not() {
+fn a_lost_confirmation_is_followed_by_another() {
     let (mut net, _, b) = linked([tiny(), tiny()]);
     let now = net.now;
     net.members[0].links.rekey(now, b);
@@ -272,7 +272,7 @@ fn if_only_the_confirmation_is_lost_the_next_one_is_not() {
 }
 
 #[test]
-fn new_keys_do_not_move_the_other_sides_way_out() {
+fn new_keys_keep_the_peers_path() {
     let (mut net, a, b) = linked([tiny(), tiny()]);
     let tcp = Address::Tcp(address(1).socket().unwrap());
     let proved = Proved {
@@ -301,7 +301,7 @@ fn data(net: &Net, epoch_above: u32) -> Vec<(Address, Address, Vec<u8>)> {
 }
 
 #[test]
-fn old_keys_are_dropped_and_what_comes_with_them_is_refused() {
+fn packets_of_dropped_keys_are_refused() {
     let (mut net, _, b) = linked([tiny(), tiny()]);
     net.send(0, 1, text("kept back"));
     let now = net.now;
@@ -353,7 +353,7 @@ fn old_keys_are_refused_on_time_without_housekeeping() {
 }
 
 #[test]
-fn a_packet_of_one_epoch_is_none_in_another() {
+fn packets_are_bound_to_their_epoch() {
     let (mut net, _, b) = linked([tiny(), tiny()]);
     net.send(0, 1, text("old"));
     net.settle();
@@ -433,7 +433,7 @@ fn a_restart_during_a_rekey_makes_another_link() {
 }
 
 #[test]
-fn keys_that_are_used_up_end_the_link_and_the_next_message_makes_another() {
+fn used_up_keys_lead_to_another_link() {
     let bounds = KeyBounds {
         // No new keys come in time.
         pause: Duration::from_secs(86_400),
@@ -459,7 +459,7 @@ fn keys_that_are_used_up_end_the_link_and_the_next_message_makes_another() {
 }
 
 #[test]
-fn by_mail_keys_last_and_new_ones_may_take_their_time() {
+fn mail_links_rekey_slowly() {
     const WAY: Duration = Duration::from_secs(14 * 60);
     let (mut net, _, b) = Net::pair();
     let mail = |name: &str| -> Address {
@@ -526,7 +526,7 @@ fn by_mail_keys_last_and_new_ones_may_take_their_time() {
 }
 
 #[test]
-fn a_renewed_certificate_is_shown_at_once_and_no_link_goes_down() {
+fn renewed_certificates_are_shown_without_outage() {
     let owner = Identity::generate().unwrap();
     let identity = Identity::generate().unwrap();
     let own = issue(&owner, &identity, "a");

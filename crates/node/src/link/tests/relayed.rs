@@ -17,7 +17,7 @@ fn relayed() -> (Net, MemberId, MemberId) {
 }
 
 #[test]
-fn a_relay_is_a_path_like_any_other_but_carries_no_further_relay() {
+fn relayed_paths_carry_no_further_relay() {
     let (mut net, _, b) = relayed();
     net.connect(0, 1);
     net.send(0, 1, text("through"));
@@ -35,7 +35,7 @@ fn a_relay_is_a_path_like_any_other_but_carries_no_further_relay() {
 }
 
 #[test]
-fn a_full_packet_is_passed_on_in_one_piece() {
+fn a_full_packet_is_relayed_whole() {
     let to = [7; 32].into();
     let packet = vec![7; RELAY_MTU].into();
     let message = LinkMessage::Relay { to, packet };
@@ -43,7 +43,7 @@ fn a_full_packet_is_passed_on_in_one_piece() {
 }
 
 #[test]
-fn addresses_that_are_found_later_are_tried_as_well() {
+fn addresses_found_later_are_tried() {
     let (mut net, _, b) = Net::pair();
     let certificate = net.members[1].certificate.clone();
     let now = net.now;

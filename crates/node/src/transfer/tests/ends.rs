@@ -74,7 +74,7 @@ fn is_offered(bench: &Bench, id: u128) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiting_receiver_lets_go_once_the_sender_has_given_up() {
+async fn a_receiver_ends_with_its_sender() {
     let bench = bench(false);
     let connection = bench.connect().await;
     let (_sink, answer) = offer(&connection, 7).await;
@@ -91,7 +91,7 @@ async fn a_waiting_receiver_lets_go_once_the_sender_has_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_whose_disk_is_full_lets_go_too() {
+async fn a_receiver_with_full_disk_ends_too() {
     let bench = bench(false);
     let connection = bench.connect().await;
     let (mut sink, mut answers) = connection.open_bi().await.unwrap();
@@ -137,7 +137,7 @@ async fn another_member_ends_no_transfer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancelled_transfer_is_given_up_until_the_receiver_knows() {
+async fn cancelling_repeats_until_the_receiver_knows() {
     let bench = bench(true);
     let (id, connection, _sink, _stream) = accepted(&bench, 40 << 20).await;
     // The receiver is off: it receives nothing of the end of the connection.
@@ -150,7 +150,7 @@ async fn a_cancelled_transfer_is_given_up_until_the_receiver_knows() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_cancelled_before_a_restart_is_given_up_after_it() {
+async fn cancelling_survives_a_restart() {
     let bench = bench(true);
     left(&bench, 7, Phase::Cancelled);
     left(&bench, 8, Phase::Done);
@@ -160,7 +160,7 @@ async fn what_was_cancelled_before_a_restart_is_given_up_after_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_source_that_has_changed_over_a_restart_is_given_up() {
+async fn a_source_changed_over_a_restart_fails() {
     let bench = bench(true);
     left(&bench, 7, Phase::Active);
     let transfers = again(&bench);

@@ -52,7 +52,7 @@ async fn begun(bench: &Bench) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_comes_from_a_member_with_another_key_waits_for_it_and_goes_on() {
+async fn files_of_a_rotated_sender_go_on() {
     let bench = bench(false);
     begun(&bench).await;
     bench.directory.set_statement(replaced_by(&bench, 3));
@@ -77,7 +77,7 @@ async fn what_comes_from_a_member_with_another_key_waits_for_it_and_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_key_that_was_not_heard_of_yet_comes_too_early_and_ends_nothing() {
+async fn an_unknown_new_key_ends_nothing() {
     let bench = bench(false);
     begun(&bench).await;
     let (certificate, endpoint) = another_key(&bench, 3);
@@ -158,7 +158,7 @@ async fn files_of_a_readmitted_member_begin_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_sent_to_a_member_with_another_key_goes_to_that() {
+async fn files_follow_a_rotated_receiver() {
     let bench = bench(true);
     let sent = bench.send().unwrap();
     let first = timeout(PATIENCE, bench.peer.accept()).await;

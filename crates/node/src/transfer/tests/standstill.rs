@@ -22,7 +22,7 @@ fn patient() -> Bench {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_stands_still_goes_on_by_the_same_connection_while_there_is_room() {
+async fn stalled_transfers_keep_their_connection() {
     let bench = patient();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("s"), vec![1; 3_000_000]).unwrap();
@@ -45,7 +45,7 @@ async fn what_stands_still_goes_on_by_the_same_connection_while_there_is_room() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_stands_still_makes_way_once_half_of_the_places_are_taken() {
+async fn stalled_transfers_make_way_for_others() {
     let bench = patient();
     let mut held = Vec::new();
     for id in 0..ACTIVE_RECEIVES_PER_MEMBER {
@@ -68,7 +68,7 @@ async fn what_stands_still_makes_way_once_half_of_the_places_are_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sender_that_an_upload_limit_holds_back_keeps_its_connection_until_it_is_time() {
+async fn capped_senders_keep_their_connection() {
     for (with_room, goes_on) in [(2 * PATIENCE, true), (STANDSTILL, false)] {
         // A block takes a minute.
         let bench = bench_with(true, patience(with_room), Some(1000));
@@ -89,7 +89,7 @@ async fn a_sender_that_an_upload_limit_holds_back_keeps_its_connection_until_it_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_that_takes_nothing_is_given_no_longer_than_always() {
+async fn a_receiver_that_takes_nothing_times_out() {
     let bench = patient();
     let (id, _connection, _sink, _stream) = accepted(&bench, 40 << 20).await;
     let reason = || bench.transfers.status(&id).unwrap().0.reason;
