@@ -44,6 +44,7 @@ const WORDS_OF_A_TEST: usize = 8;
 /// Beside each: what is still to be done, by the beginning of its path.
 const DONE: &[(&str, &[&str])] = &[
     ("gateway", &[]),
+    ("dtl", &[]),
     ("ringway", &[]),
     ("node", &["member", "control"]),
 ];

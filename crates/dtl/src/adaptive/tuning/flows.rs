@@ -30,10 +30,10 @@ constants! {
         paced: Factor = Factor::of(1.2),
         /// Time from which on it is a rest that little is sent: single acknowledgements may find a
         /// window that is not used.
-        /// Source: ?rests
+        /// Source: chosen; the short trials hold with half and with twice of it.
         rests: Duration = Duration::from_secs(1),
         /// The same at least, where round trips are long.
-        /// Source: ?rests_round_trips
+        /// Source: chosen; the short trials hold with half and with twice of it.
         rests_round_trips: RoundTrips = RoundTrips::of(8.0),
         /// Datagrams in flight that are none: sums of parts of datagrams are not exact.
         /// Source: chosen; the short trials hold with half and with twice of it.
@@ -85,10 +85,10 @@ constants! {
         /// Source: 0.0625 fails `flows::falls::jitter_is_no_fall`.
         noticed: Fraction = Fraction::of(1.0 / 8.0),
         /// Part of the longest queue that is left after a round.
-        /// Source: ?falls_kept
+        /// Source: chosen; the short trials hold with half and with twice of it.
         kept: Fraction = Fraction::of(0.999),
         /// Rounds after a cut in which the queue becomes shorter by that cut.
-        /// Source: ?falls_own
+        /// Source: chosen; the short trials hold with half and with twice of it.
         own: u32 = 3,
     }
 }
@@ -100,7 +100,7 @@ constants! {
         /// Source: 4 s fails `flows::probe::only_time_with_data_ends_it`.
         longest: Duration = Duration::from_secs(2),
         /// The same at least, where round trips are long.
-        /// Source: ?longest_round_trips
+        /// Source: chosen; the short trials hold with half and with twice of it.
         longest_round_trips: RoundTrips = RoundTrips::of(40.0),
         /// The same at most, with the time in which the application has too little to send.
         /// Source: 120 s fails `flows::probe::only_time_with_data_ends_it`.

@@ -5,8 +5,9 @@
 //! simulated run. "20 s fails `trials::a_longer_route`" says that this test fails with 20 s in
 //! place of the value: `trials` are the simulator's (`sim/tests/it/trials.rs`), the others this
 //! crate's. "Chosen" are those for which no test is known that fails with half or with twice of
-//! it; tried were this crate's tests and the trials that take less than half a second. `tidy`
-//! counts the constants, refuses one without a source, and looks for the tests that are named.
+//! it; tried were this crate's quick tests and the trials that take less than half a second.
+//! `tidy` counts the constants, refuses one without a source, and looks for the tests that are
+//! named.
 //!
 //! Change one, and the simulator's figures change: `sim/tests/it/digests.rs` shows which.
 

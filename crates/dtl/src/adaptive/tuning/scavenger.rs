@@ -62,7 +62,7 @@ constants! {
         /// Source: 200 fails `it::reasons::a_scavenger_alone_is_limited_by_the_path`.
         round_trips: RoundTrips = RoundTrips::of(100.0),
         /// Longest time between drains.
-        /// Source: ?drain_latest
+        /// Source: chosen; the short trials hold with half and with twice of it.
         latest: Duration = Duration::from_secs(60),
     }
 }
@@ -144,7 +144,7 @@ constants! {
         /// `trials::a_longer_route_where_delays_tremble`.
         kept_round_trips: RoundTrips = RoundTrips::of(30.0),
         /// The same at most.
-        /// Source: ?contested_most
+        /// Source: chosen; the short trials hold with half and with twice of it.
         most: Duration = Duration::from_secs(60),
     }
 }
@@ -178,10 +178,10 @@ constants! {
         /// Source: 1 fails `trials::a_cell_of_one_megabit`.
         least: DatagramRate = DatagramRate::of(0.5),
         /// At most.
-        /// Source: ?floor_most
+        /// Source: chosen; the short trials hold with half and with twice of it.
         most: DatagramRate = DatagramRate::of(40.0),
         /// As a window, whatever the round trip, at least.
-        /// Source: ?floor_window
+        /// Source: chosen; the short trials hold with half and with twice of it.
         window: Datagrams = Datagrams::of(0.005),
     }
 }
