@@ -13,6 +13,7 @@ mod cubic;
 mod falls;
 mod ledger;
 mod probe;
+mod round;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ use self::falls::Falls;
 use self::ledger::{Entry, Ledger};
 pub(super) use self::probe::Before;
 use self::probe::Probe;
+use self::round::RoundTrips;
 use super::tuning::TUNING;
 use crate::limits::{MAX_UNDONE, MIN_WEIGHT};
 
@@ -161,44 +163,6 @@ impl Virtual {
 fn left(flows: &mut [Virtual], entry: Entry) {
     if let Some(flow) = flows.get_mut(usize::from(entry.owner)) {
         flow.in_flight = (flow.in_flight - f64::from(entry.datagrams)).max(0.0);
-    }
-}
-
-/// The round trips of a round, in seconds.
-#[derive(Clone, Copy, Debug)]
-struct RoundTrips {
-    /// The shortest of the first ones, which HyStart looks at.
-    shortest: f64,
-    /// How many those are so far.
-    samples: u32,
-    sum: f64,
-    count: u32,
-}
-
-impl Default for RoundTrips {
-    fn default() -> RoundTrips {
-        RoundTrips {
-            shortest: f64::INFINITY,
-            samples: 0,
-            sum: 0.0,
-            count: 0,
-        }
-    }
-}
-
-impl RoundTrips {
-    fn add(&mut self, rtt: f64) {
-        self.sum += rtt;
-        self.count = self.count.saturating_add(1);
-        if self.samples < TUNING.flows.hystart_samples {
-            self.shortest = self.shortest.min(rtt);
-            self.samples += 1;
-        }
-    }
-
-    /// `None` if there were none.
-    fn mean(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum / f64::from(self.count))
     }
 }
 
