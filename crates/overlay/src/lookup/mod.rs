@@ -1,7 +1,8 @@
 //! Lookups: who owns a point of the ring.
 //!
-//! Whoever wants a point looked up leaves an [`Inquiry`], and gets a [`LookupEnd`](inquiry::LookupEnd) with its own
-//! [`Asker`] in it. A lookup knows nothing else of those who ask. There are two kinds:
+//! Whoever wants a point looked up leaves an [`Inquiry`], and gets a
+//! [`LookupEnd`](inquiry::LookupEnd) with its own [`Asker`] in it. A lookup knows nothing else of
+//! those who ask. There are two kinds:
 //!
 //! - [`VerifiedLookups`] of members with credentials, which take nobody's word alone. `verified`
 //!   begins, judges and ends them; `iterate` goes from group to group to the target, and `finalise`
