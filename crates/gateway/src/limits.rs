@@ -436,7 +436,7 @@ pub const MAX_SCAN_SESSIONS: usize = 512;
 /// Time between two looks whether the connection cache stands behind the drivers of all interfaces
 /// of the border, while somebody is blocked. Source: chosen: as long as a call takes to be
 /// repeated. Until then calls by an interface that came again are refused further on.
-pub const PLACES_LOOK: Duration = Duration::from_secs(1);
+pub const HOOKS_LOOK: Duration = Duration::from_secs(1);
 
 /// How far threads that answer for queued packets come before others, as `nice` counts.
 /// Source: measured (docs/benchmarks.md, "Files behind a filter"): with less, packets wait for
@@ -601,10 +601,10 @@ pub const MAX_NEIGHBOURS: usize = 65_536;
 /// senders repeat them.
 pub const EARLY_RESERVE: usize = 67_108_864;
 
-/// Bytes that an announced flow must have said before its announcement counts.
+/// Bytes that an announced flow must have sent before its announcement counts.
 /// Source: chosen: what handshakes of other applications fit into, however they are cut. Before it
 /// the classifier goes on.
-pub const MIN_HEARD: usize = 256;
+pub const MIN_READ: usize = 256;
 
 /// Files that are kept while they go by, of all queues together.
 /// Source: a quarter of the 1 024 descriptors that a process has by default. Past it a further file
@@ -673,9 +673,9 @@ pub const TERMINATED_AGAIN: Duration = Duration::from_millis(200);
 /// Source: chosen: six seconds. Past it the connection is reset.
 pub const TERMINATED_TRIES: u8 = 30;
 
-/// For how long a server is called for a terminated connection.
-/// Source: chosen: four repeated SYNs. Past it the client's connection is reset.
-pub const TERMINATED_CALL: Duration = Duration::from_secs(31);
+/// For how long a connection to the server of a terminated connection may take to open.
+/// Source: chosen: four retransmitted SYNs. Past it the client's connection is reset.
+pub const TERMINATED_CONNECT: Duration = Duration::from_secs(31);
 
 /// Connections that are accepted, and connections that are looked at, before queued packets have
 /// their turn. Source: chosen: some milliseconds. The rest is done in the next turn.

@@ -10,7 +10,7 @@ use super::message::{Finding, Memory, Message, is_number};
 use crate::reader::Reader;
 
 /// Places that only FastTrack programs serve.
-const PLACES: [&str; 4] = ["/.supernode", "/.status", "/.network", "/.files"];
+const OWN_PATHS: [&str; 4] = ["/.supernode", "/.status", "/.network", "/.files"];
 
 /// A request or an answer of a transfer: `GET /.hash=<40 hex>`, or header lines that begin with
 /// `X-Kazaa`.
@@ -41,7 +41,7 @@ pub(super) fn transfer(message: &Message<'_>, memory: &mut Memory) -> Option<Fin
         (true, true) => Finding::certain("a transfer by hash with Kazaa's header lines"),
         (false, true) => Finding::certain("Kazaa's header lines"),
         (true, false) => Finding::likely("a transfer asked by hash"),
-        (false, false) if target.starts_with("/.download/") || PLACES.contains(&target) => {
+        (false, false) if target.starts_with("/.download/") || OWN_PATHS.contains(&target) => {
             Finding::guess("a place that Kazaa serves")
         }
         (false, false) => return None,

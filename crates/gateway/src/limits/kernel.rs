@@ -13,10 +13,10 @@ pub const KERNEL_FLOWS: u32 = 16_384;
 /// beginnings. Past it as there.
 pub const KERNEL_DATAGRAMS: u32 = 8_192;
 
-/// Calls by TCP that were not answered yet and that the in-kernel path remembers.
+/// SYNs without their SYN-ACK yet that the in-kernel path remembers.
 /// Source: the same as [`MAX_FLOWS`](super::MAX_FLOWS); 110 bytes each. Past it the longest unused
-/// is forgotten: what is said in its connection is not taken for a beginning.
-pub const KERNEL_CALLS: u32 = 65_536;
+/// is forgotten: what is sent in its connection is not taken for a beginning.
+pub const KERNEL_SYNS: u32 = 65_536;
 
 /// Bytes that the in-kernel path keeps of what has passed in an undecided flow, for user space
 /// when that is asked later. Source: chosen: the first messages of applications are shorter. Past
@@ -34,7 +34,7 @@ pub const KERNEL_HANDING: u32 = 1 << 20;
 
 /// Bytes of refusals that wait for user space to read them.
 /// Source: chosen: four thousand. Past it they are counted and not reported.
-pub const KERNEL_TELLING: u32 = 256 * 1_024;
+pub const KERNEL_REFUSALS: u32 = 256 * 1_024;
 
 /// Extension headers of IPv6 that the in-kernel path looks behind.
 /// Source: RFC 8200 §4.1 knows six, in any order. With more, user space decides.

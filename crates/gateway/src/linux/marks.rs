@@ -91,7 +91,7 @@ impl Marks {
 
     /// The mark and mask of packets that come back with a verdict, as the packet filter writes
     /// them.
-    pub(super) fn answered(self) -> String {
+    pub(super) fn returned_mark(self) -> String {
         let bit = Hex(ANSWERED << self.shift);
         format!("{bit}/{bit}")
     }

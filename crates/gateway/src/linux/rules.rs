@@ -24,7 +24,7 @@ use super::border::Border;
 use super::kernel;
 use super::marks::{Hex, Marks};
 use super::pure_acks::{self, Program};
-use super::saved::{answered, is_whole, jumps, removal, standing};
+use super::saved::{is_whole, jumps, removal, returned_mark, standing};
 use super::shaper::class_id;
 use super::tool::{Tool, ToolError};
 use crate::verdict::Offload;
@@ -205,10 +205,10 @@ impl Rules {
     /// # Errors
     /// iptables is missing or refuses.
     pub fn foreign_marks(&self) -> Result<Option<String>, ToolError> {
-        let own = self.marks.answered();
+        let own = self.marks.returned_mark();
         for Family { save, .. } in FAMILIES {
             let saved = list(save)?;
-            if let Some(mark) = answered(&saved).filter(|mark| **mark != own) {
+            if let Some(mark) = returned_mark(&saved).filter(|mark| **mark != own) {
                 return Ok(Some(mark.to_owned()));
             }
         }
@@ -270,8 +270,10 @@ impl Rules {
         lines.push(format!("-A {HOOK} -j {CROSSING}"));
         // What comes back has met the host's rules, which come before ours, and would be asked
         // about for ever.
-        let answered = self.marks.answered();
-        lines.push(format!("-I {HOOK} -m mark --mark {answered} -j {MARK}"));
+        let returned_mark = self.marks.returned_mark();
+        lines.push(format!(
+            "-I {HOOK} -m mark --mark {returned_mark} -j {MARK}"
+        ));
         lines.push("COMMIT\n".to_owned());
         lines.join("\n")
     }
@@ -579,10 +581,10 @@ mod tests {
             });
             // The host's own rules stand between the two: each packet meets them once, before
             // anybody is asked.
-            let answered = "-I FORWARD -m mark --mark 0x800000/0x800000 -j RINGWAY-MARK";
+            let returned_mark = "-I FORWARD -m mark --mark 0x800000/0x800000 -j RINGWAY-MARK";
             assert_eq!(
                 host.collect::<Vec<_>>(),
-                ["-A FORWARD -j RINGWAY-CROSSING", answered]
+                ["-A FORWARD -j RINGWAY-CROSSING", returned_mark]
             );
         }
         assert!(!text(0).contains("-j RINGWAY-CLASS") && !text(0).contains("-g RINGWAY-CLASS"));

@@ -3,7 +3,7 @@
 use super::rules::{CHAINS, CROSSING, HOOK, MARK};
 
 /// The mark of packets that come back with a verdict, of what iptables-save printed.
-pub(super) fn answered(saved: &str) -> Option<&str> {
+pub(super) fn returned_mark(saved: &str) -> Option<&str> {
     let jump = format!(" -j {MARK}");
     saved.lines().find_map(|line| {
         let rule = line.strip_prefix("-A FORWARD -m mark --mark ")?;
@@ -77,7 +77,7 @@ pub(super) fn removal(saved: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{answered, is_whole, jumps, removal, standing};
+    use super::{is_whole, jumps, removal, returned_mark, standing};
 
     #[test]
     fn foreign_changes_of_our_rules_are_seen() {
@@ -89,9 +89,9 @@ mod tests {
             )
         };
         let rule = "-A RINGWAY-MARK -j ACCEPT\n";
-        assert_eq!(answered(&saved("", rule, "")), Some("0x1/0x1"));
+        assert_eq!(returned_mark(&saved("", rule, "")), Some("0x1/0x1"));
         assert_eq!(
-            answered("*mangle\n-A FORWARD -j RINGWAY-MARK\nCOMMIT\n"),
+            returned_mark("*mangle\n-A FORWARD -j RINGWAY-MARK\nCOMMIT\n"),
             None
         );
         let laid = standing(&saved("", rule, ""));

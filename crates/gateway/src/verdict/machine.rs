@@ -18,7 +18,7 @@ use super::{FlowId, Offload, Settings, Verdict};
 use crate::classify::{Confidence, Inspection, UNKNOWN, Verdict as Classified};
 use crate::flow::SynRole;
 use crate::inspect::{decoder, expected};
-use crate::limits::{KILL_PACKETS, MAX_STEPS, MAX_UNDECIDED_PACKETS, MIN_HEARD};
+use crate::limits::{KILL_PACKETS, MAX_STEPS, MAX_UNDECIDED_PACKETS, MIN_READ};
 use crate::packet::{L4, Packet};
 use crate::policy::{Action, Decision, FlowFacts, Found, Moment, Plan};
 use crate::tracker::{FlowEntry, Tracked};
@@ -228,7 +228,7 @@ impl FlowContext<'_> {
         let (own, inspection) = (&flow.attachment.own, &flow.attachment.inspection);
         // An announcement counts once there is data: what that certainly is counts more, or any
         // host could pass for a chat's.
-        let read = inspection.held() >= MIN_HEARD && self.entry.is_announced();
+        let read = inspection.held() >= MIN_READ && self.entry.is_announced();
         let announced = read || (inspection.has_data() && own.announced.is_some());
         // One that was picked up midway may be one that has to be stopped with its first data: what
         // only acknowledges must not settle it before.

@@ -198,7 +198,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, TELLING);
+	__uint(max_entries, REFUSALS);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } refusals SEC(".maps");
 
@@ -448,7 +448,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, CALLS);
+	__uint(max_entries, SYNS);
 	__type(key, struct ends);
 	__type(value, struct pending_syn);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use super::refused::KernelCache;
 use super::{KernelError, REFUSE, ingress};
-use crate::limits::PLACES_LOOK;
+use crate::limits::HOOKS_LOOK;
 use crate::linux::border::number;
 use crate::linux::priority::reset_priority;
 
@@ -98,7 +98,7 @@ impl Hooks {
                 received.recv().map_err(|_| RecvTimeoutError::Disconnected)
             } else {
                 // An interface may go and come again, and a client is blocked for a time only.
-                received.recv_timeout(PLACES_LOOK)
+                received.recv_timeout(HOOKS_LOOK)
             };
             match word {
                 Ok(Command::Blocked) | Err(RecvTimeoutError::Timeout) => self.tend(),

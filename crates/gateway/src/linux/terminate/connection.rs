@@ -9,9 +9,9 @@ use socket2::Socket;
 use super::pipe::Pipe;
 use super::relay_buffer::{Next, PieceVerdict, RelayBuffer};
 use super::segment::{Flags, HEADERS, Segment};
-use super::socket::{call, prepare};
+use super::socket::{connect, prepare};
 use crate::flow::Direction;
-use crate::limits::{TERMINATED_CALL, TERMINATED_READ, TERMINATED_READS};
+use crate::limits::{TERMINATED_CONNECT, TERMINATED_READ, TERMINATED_READS};
 use crate::linux::shaper::priority;
 use crate::packet::LinkType;
 use crate::verdict::{Gateway, Offload, Verdict};
@@ -58,7 +58,7 @@ pub(super) struct Connection {
     /// Of each direction something has left that was not reported to the gateway.
     left: [bool; 2],
     /// Until when the server has to accept; `None`: it has.
-    calling: Option<Duration>,
+    connecting: Option<Duration>,
     asked: Asked,
     /// When something last came or left.
     pub(super) moved: Duration,
@@ -123,7 +123,7 @@ impl Connection {
         if !verdict.accepts() {
             return None;
         }
-        let to_server = call(client, server).ok()?;
+        let to_server = connect(client, server).ok()?;
         let mut connection = Self {
             client,
             server,
@@ -137,7 +137,7 @@ impl Connection {
             hung: [false; 2],
             pipes: [None, None],
             left: [false; 2],
-            calling: Some(now.saturating_add(TERMINATED_CALL)),
+            connecting: Some(now.saturating_add(TERMINATED_CONNECT)),
             asked: Asked::All,
             moved: now,
             broken: false,
@@ -183,7 +183,7 @@ impl Connection {
             Direction::FromClient => (&self.from_client, &self.from_server),
             Direction::FromServer => (&self.from_server, &self.from_client),
         };
-        if self.calling.is_some() {
+        if self.connecting.is_some() {
             return (false, end == Direction::FromServer);
         }
         (own.has_room(), other.next().is_some())
@@ -195,8 +195,8 @@ impl Connection {
             *hung = true;
         }
         // While connecting, the server's half itself resets the client.
-        let called = self.calling.is_some() && end == Direction::FromServer;
-        if !called && !matches!(self.socket(end).take_error(), Ok(None)) {
+        let connecting = self.connecting.is_some() && end == Direction::FromServer;
+        if !connecting && !matches!(self.socket(end).take_error(), Ok(None)) {
             self.end_by(now, end, asks);
         }
     }
@@ -209,12 +209,12 @@ impl Connection {
     /// When it has something to do without anything coming.
     pub(super) fn due(&self) -> Option<Duration> {
         let repeats = [self.from_client.due(), self.from_server.due()];
-        repeats.into_iter().chain([self.calling]).flatten().min()
+        repeats.into_iter().chain([self.connecting]).flatten().min()
     }
 
     /// Does what can be done: reads what comes, asks about it, and writes what may leave.
     pub(super) fn turn(&mut self, now: Duration, asks: &mut Asks<'_>) -> Outcome {
-        if self.calling.is_some() && !self.answered(now, asks) {
+        if self.connecting.is_some() && !self.is_connected(now, asks) {
             return self.outcome();
         }
         for direction in [Direction::FromServer, Direction::FromClient] {
@@ -241,8 +241,8 @@ impl Connection {
     }
 
     /// Whether the server has accepted the connection.
-    fn answered(&mut self, now: Duration, asks: &mut Asks<'_>) -> bool {
-        let late = self.calling.is_some_and(|until| now >= until);
+    fn is_connected(&mut self, now: Duration, asks: &mut Asks<'_>) -> bool {
+        let late = self.connecting.is_some_and(|until| now >= until);
         let refused = !matches!(self.to_server.take_error(), Ok(None));
         if refused || late {
             self.end_by(now, Direction::FromServer, asks);
@@ -251,7 +251,7 @@ impl Connection {
         if self.to_server.peer_addr().is_err() {
             return false;
         }
-        self.calling = None;
+        self.connecting = None;
         self.moved = now;
         // The gateway sees nothing of this handshake. Without these segments the flow would count
         // as one that the server has not answered.

@@ -145,7 +145,7 @@ pub fn standing() -> String {
     for family in ["-4", "-6"] {
         let rules = IP.run(&[family, "rule", "show"], "").unwrap_or_default();
         listed.extend(rules.lines().filter_map(ours));
-        // An empty table is none, which some versions call an error.
+        // An empty table is none, which is an error to some versions.
         let routes = IP.run(&[family, "route", "show", "table", NUMBER], "");
         listed.push_str(&routes.unwrap_or_default());
     }

@@ -52,8 +52,8 @@ pub(super) fn prepare(socket: &Socket) -> io::Result<()> {
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEP_ALIVE))
 }
 
-/// Calls a server with a client's address and, where the system gives it, its port.
-pub(super) fn call(client: SocketAddr, server: SocketAddr) -> io::Result<Socket> {
+/// Connects to a server with a client's address and, where the system gives it, its port.
+pub(super) fn connect(client: SocketAddr, server: SocketAddr) -> io::Result<Socket> {
     let mut nameless = client;
     nameless.set_port(0);
     let mut refused = None;
@@ -64,14 +64,14 @@ pub(super) fn call(client: SocketAddr, server: SocketAddr) -> io::Result<Socket>
         // Of IPv6 as well: the flag is one for both (Linux, `ipv6_setsockopt`).
         socket.set_ip_transparent_v4(true)?;
         socket.set_reuse_address(true)?;
-        let called =
+        let opened =
             socket
                 .bind(&from.into())
                 .and_then(|()| match socket.connect(&server.into()) {
                     Err(error) if error.raw_os_error() == Some(IN_PROGRESS) => Ok(()),
                     other => other,
                 });
-        match called {
+        match opened {
             Ok(()) => return Ok(socket),
             // The port is an earlier connection's, or only root may have it.
             Err(error) => refused = Some(error),

@@ -10,7 +10,7 @@ const GNUTELLA: &[u8] = b"GNUTELLA CONNECT/0.6\r\n";
 /// The protocol of their packets.
 const TCP: u8 = 6;
 /// A connection's numbers over IPv4 and IPv6.
-const PLACES: [usize; 2] = [0, 1];
+const NUMBERS: [usize; 2] = [0, 1];
 
 /// So many extension headers of this kind, eight bytes each, behind the fixed header of IPv6.
 fn extended(packet: &[u8], kind: u8, count: u32) -> Vec<u8> {
@@ -50,7 +50,7 @@ fn options_and_extension_headers_hide_nothing() {
         }
         loaded.run("triage", packet) == 1
     };
-    let [v4, v6] = PLACES
+    let [v4, v6] = NUMBERS
         .map(|which| [OTHERS, GNUTELLA].map(|payload| of((which, 0), (6, 0x18, 10), payload)));
     for words in [0, 1, 9, 10] {
         assert!(passes(&with_options(&v4[0], words)), "{words}");
