@@ -12,12 +12,13 @@
 //! | `core/lookups.rs` | lookups in the ring; a leaf's by its parents |
 //! | `core/addresses.rs` | our HELLO for one member, and PINGs to addresses of others |
 //! | `core/own_hello.rs` | what our HELLO says to whom |
-//! | `core/network.rs` | transports and their sessions |
+//! | `core/network.rs` | transports and their sessions; QUIC's are made in `core/endpoints.rs` |
 //! | `core/effort.rs` | how much work a member's signatures may cost |
 //! | `core/hidden.rs` | where packets of a hidden leaf may go |
 
 mod addresses;
 mod effort;
+mod endpoints;
 mod hidden;
 mod lookups;
 mod network;

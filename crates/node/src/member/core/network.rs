@@ -1,30 +1,27 @@
 //! The transports in use, and the sessions that they have given us.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringway_transport::quic::{
-    Allow, DatagramCarrier, MemberDatagram, QuicEndpoint, QuicError, QuicOptions, SharedCoupling,
-};
+use ringway_transport::quic::{MemberDatagram, QuicEndpoint, QuicError, SharedCoupling};
 use ringway_transport::{
     Address, AddressDescriptor, CounterSnapshot, Incoming, MemberId, PathRules, Protocol, Session,
     StartError, Transport,
 };
-use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 use super::Outcome;
+use super::endpoints::{bind_over_links, bind_quic, quic_port};
 use super::hidden::Hidden;
 use super::transports::{self, Reachable};
 use crate::certificate::Certificate;
-use crate::config::{Config, ConfigError, NodeConfig, PeerConfig, TransportName};
+use crate::config::{Config, ConfigError, PeerConfig};
 use crate::directory::Directory;
 use crate::identity::Identity;
 use crate::limits::{
-    CONNECT_ERROR, CONNECT_FAILURES, CONNECT_QUEUE, INCOMING, LOOKED_UP, STRANGER_SESSIONS,
-    STRANGER_TIME, TRANSPORT_SESSIONS,
+    CONNECT_ERROR, CONNECT_FAILURES, CONNECT_QUEUE, INCOMING, STRANGER_SESSIONS, STRANGER_TIME,
+    TRANSPORT_SESSIONS,
 };
 use crate::text::printable;
 
@@ -522,90 +519,4 @@ impl Network {
     pub(in crate::member) fn take_datagram(&self, datagram: MemberDatagram) -> bool {
         self.carried.try_send(datagram).is_ok()
     }
-}
-
-/// QUIC for where no UDP passes: its datagrams are messages over links.
-fn bind_over_links(
-    config: &NodeConfig,
-    identity: &Identity,
-    directory: &Arc<Directory>,
-    coupling: Option<SharedCoupling>,
-) -> Result<(QuicEndpoint, DatagramCarrier), QuicError> {
-    let known = Arc::clone(directory);
-    let allow = Arc::new(move |member: &MemberId| known.cached(member).is_some());
-    let options = QuicOptions {
-        congestion: config.algorithm.congestion(),
-        coupling,
-        ..QuicOptions::default()
-    };
-    QuicEndpoint::over_messages(identity.signing_key(), allow, options)
-}
-
-/// Lets in those who are known to be members. Of others DNS is asked, so that the next attempt
-/// may succeed: a member's first packet to us may come over QUIC.
-fn allow_known(directory: &Arc<Directory>) -> Allow {
-    let directory = Arc::clone(directory);
-    let slots = Arc::new(Semaphore::new(LOOKED_UP));
-    Arc::new(move |member: &MemberId| {
-        if directory.cached(member).is_some() {
-            return true;
-        }
-        let slot = Arc::clone(&slots).try_acquire_owned();
-        let (Ok(slot), Ok(runtime)) = (slot, Handle::try_current()) else {
-            return false;
-        };
-        let (directory, member) = (Arc::clone(&directory), *member);
-        runtime.spawn(async move {
-            if let Err(error) = directory.find(&member.to_string()).await {
-                tracing::debug!(%member, %error, "somebody unknown wants to connect");
-            }
-            drop(slot);
-        });
-        false
-    })
-}
-
-/// A router's QUIC port is the one after its address; if that is taken the system chooses, as for a
-/// leaf.
-fn bind_quic(
-    config: &NodeConfig,
-    identity: &Identity,
-    listen: Option<SocketAddr>,
-    directory: &Arc<Directory>,
-    coupling: Option<&SharedCoupling>,
-) -> Result<QuicEndpoint, QuicError> {
-    let allow = allow_known(directory);
-    let serves_quic = config.transports.contains(&TransportName::Quic);
-    let accept = listen.is_some() && serves_quic;
-    let options = || QuicOptions {
-        accept,
-        links: serves_quic,
-        congestion: config.algorithm.congestion(),
-        coupling: coupling.cloned(),
-        ..QuicOptions::default()
-    };
-    let key = identity.signing_key();
-    let Some(listen) = listen else {
-        let any = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
-        let any_v4 = SocketAddr::from(([0, 0, 0, 0], 0));
-        return QuicEndpoint::bind(any, key, Arc::clone(&allow), options())
-            .or_else(|_| QuicEndpoint::bind(any_v4, key, allow, options()));
-    };
-    let any_port = SocketAddr::new(listen.ip(), 0);
-    let chosen = config
-        .quic
-        .unwrap_or_else(|| quic_port(listen).unwrap_or(any_port));
-    QuicEndpoint::bind(chosen, key, Arc::clone(&allow), options()).or_else(|error| {
-        if config.quic.is_some() {
-            return Err(error);
-        }
-        tracing::info!(%error, "the system chooses the QUIC port");
-        QuicEndpoint::bind(any_port, key, allow, options())
-    })
-}
-
-/// The port after a router's own.
-fn quic_port(address: SocketAddr) -> Option<SocketAddr> {
-    let port = address.port().checked_add(1)?;
-    Some(SocketAddr::new(address.ip(), port))
 }
