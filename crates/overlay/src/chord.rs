@@ -41,6 +41,8 @@
 //!    `lookup/finalise.rs` asks all around the target. Answers come back by `request_ended`.
 //! 4. `done` or `fail` in `lookup/verified.rs` leaves a `LookupEnd` with the asker in it.
 //! 5. `lookup_ended` in `chord/effects.rs` takes it to the asker: here the event `LookupDone`.
+//!
+//! These are eight files with this one, to be read in this order from top to bottom.
 
 use std::time::Instant;
 

@@ -353,6 +353,15 @@ fn read(d: &mut Decoder<'_>, kind: u8) -> Result<Message, DecodeError> {
     })
 }
 
+fn read_bounded(d: &mut Decoder<'_>, least: usize, most: usize) -> Result<Vec<u8>, DecodeError> {
+    let bytes = d.bytes()?;
+    if (least..=most).contains(&bytes.len()) {
+        Ok(bytes.to_vec())
+    } else {
+        Err(DecodeError::PartLength(bytes.len()))
+    }
+}
+
 fn read_of_groups(d: &mut Decoder<'_>, kind: u8) -> Result<Message, DecodeError> {
     Ok(match kind {
         kind::GET_NEAR => Message::GetNear {

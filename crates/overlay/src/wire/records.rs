@@ -3,7 +3,9 @@
 use minicbor::{Decoder, Encoder};
 
 use super::routes::read_of_routes;
-use super::{DecodeError, Encoded, keys, kind, read_fixed, read_key, read_keys, read_length};
+use super::{
+    DecodeError, Encoded, keys, kind, read_bounded, read_fixed, read_key, read_keys, read_length,
+};
 use crate::key::RingKey;
 use crate::limits::{
     MAX_CERTIFICATE, MAX_OFFERED, MAX_RECORD_NAME, MAX_RECORD_VALUE, MAX_STATEMENT,
@@ -131,19 +133,6 @@ fn write_record(e: &mut Encoder<Vec<u8>>, record: &Record) -> Encoded {
         .u64(record.expires)?
         .bytes(&record.signature)?;
     Ok(())
-}
-
-pub(super) fn read_bounded(
-    d: &mut Decoder<'_>,
-    least: usize,
-    most: usize,
-) -> Result<Vec<u8>, DecodeError> {
-    let bytes = d.bytes()?;
-    if (least..=most).contains(&bytes.len()) {
-        Ok(bytes.to_vec())
-    } else {
-        Err(DecodeError::PartLength(bytes.len()))
-    }
 }
 
 fn read_record(d: &mut Decoder<'_>) -> Result<Record, DecodeError> {

@@ -2,8 +2,7 @@
 
 use minicbor::{Decoder, Encoder};
 
-use super::records::read_bounded;
-use super::{DecodeError, Encoded, kind, read_key, read_length};
+use super::{DecodeError, Encoded, kind, read_bounded, read_key, read_length};
 use crate::limits::{MAX_ACCEPTED, MAX_PAYLOAD};
 use crate::message::{Message, RequestId};
 
