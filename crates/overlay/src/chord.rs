@@ -53,7 +53,7 @@ use crate::event::{Event, Transmit};
 use crate::finger::{Fingers, own_group_inquiry};
 use crate::group::audit::Audits;
 use crate::group::neighbours::Neighbours;
-use crate::group::witness::{Witness, tell_convictions, tell_the_convicted};
+use crate::group::witness::{Witness, notify_convicted, send_convictions};
 use crate::key::RingKey;
 use crate::known::Known;
 use crate::limits::MAX_HEALTH_MULTIPLIER;
@@ -163,7 +163,7 @@ impl Chord {
         }
         if self.shared.trust.is_convicted(&from) {
             self.shared.out.counters.from_convicted += 1;
-            return tell_the_convicted(&mut cx!(self, now), from);
+            return notify_convicted(&mut cx!(self, now), from);
         }
         // A sign of life, but not of one that goes: it is not to be asked again.
         if !matches!(message, Message::Leaving) {
@@ -447,7 +447,7 @@ impl Chord {
         };
         if taken.starts {
             self.keeping.offer_to(cx, from);
-            tell_convictions(cx, from);
+            send_convictions(cx, from);
         }
         for key in taken.named {
             self.neighbours.consider(cx, key);

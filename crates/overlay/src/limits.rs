@@ -158,7 +158,7 @@ pub const START_AHEAD: u64 = 315_360_000;
 
 /// Least time between two proofs that a convicted member is shown of its own guilt.
 /// Source: chosen; it asks more often. In between it gets no answer.
-pub const CONVICTED_TOLD: Duration = Duration::from_secs(60);
+pub const CONVICTED_NOTICE_PAUSE: Duration = Duration::from_secs(60);
 
 /// Least time between two views that one member signs.
 /// Source: chosen; several changes at once become one view. Sooner changes wait.
@@ -192,7 +192,7 @@ pub const MAX_CONVICTED: usize = 4_096;
 /// Proofs that a member which comes into the own group is told.
 /// Source: chosen; 500 bytes each, and each of its neighbours tells others. Past it a random
 /// choice: those who are convicted of being near it are told by many.
-pub const MAX_PROOFS_TOLD: usize = 32;
+pub const MAX_PROOFS_SENT: usize = 32;
 
 /// Bytes of a statement of the ring's owner that members tell each other.
 /// Source: it fits [`MAX_MESSAGE`]; ours takes some 300 revocations. A longer one reaches members

@@ -10,11 +10,11 @@ use crate::message::Message;
 use crate::proof::Proof;
 use crate::view::{SignedHeader, View};
 
-/// A proof against a member, and how others are told of it: signed once, told often.
+/// A proof against a member, and how others are notified of it: signed once, sent often.
 #[derive(Debug)]
 pub(crate) struct Conviction {
     pub(crate) proof: Proof,
-    pub(crate) told: Message,
+    pub(crate) notice: Message,
     /// When the convicted member was shown it last.
     pub(crate) shown: Option<Instant>,
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::Chord;
 use crate::effect::Effect;
 use crate::event::LookupFailure;
-use crate::group::audit::tell_neighbours;
+use crate::group::audit::pass_to_neighbours;
 use crate::key::RingKey;
 use crate::known::Known;
 use crate::lookup::inquiry::{Around, Asker, Found, Inquiry, LookupEnd};
@@ -71,7 +71,7 @@ impl Chord {
             ..
         }) = &end.result
         {
-            tell_neighbours(cx, &views.group, &views.said, end.asker == Asker::Audit);
+            pass_to_neighbours(cx, &views.group, &views.said, end.asker == Asker::Audit);
         }
         match end.asker {
             Asker::Caller => cx.emit(end.into_event()),
@@ -112,12 +112,12 @@ impl Chord {
         self.fingers.remove(&member);
         self.neighbour_gone(now, &member);
         self.ring.forget_pointer(&mut cx!(self, now), &member);
-        let told = known!(self).near_and_far(&mut self.shared.rng);
+        let receivers = known!(self).near_and_far(&mut self.shared.rng);
         let conviction = self.shared.trust.conviction_mut(&member);
-        let Some(message) = conviction.map(|conviction| conviction.told.clone()) else {
+        let Some(message) = conviction.map(|conviction| conviction.notice.clone()) else {
             return;
         };
-        for key in told.into_iter().filter(|key| *key != member) {
+        for key in receivers.into_iter().filter(|key| *key != member) {
             self.shared.out.send(key, message.clone());
         }
     }

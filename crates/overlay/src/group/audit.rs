@@ -62,7 +62,7 @@ impl Audits {
 
 /// A lookup has ended with `group`: what its members `said` is told to members next to them, `all`
 /// of it after an audit.
-pub(crate) fn tell_neighbours(
+pub(crate) fn pass_to_neighbours(
     cx: &mut Cx<'_>,
     group: &[RingKey],
     said: &[SignedHeader],

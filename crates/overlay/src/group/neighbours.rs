@@ -136,7 +136,7 @@ impl Neighbours {
         self.members.get(key).map(|neighbour| &neighbour.view)
     }
 
-    fn cannot_take(&mut self, now: Instant, key: RingKey) {
+    fn note_stranger(&mut self, now: Instant, key: RingKey) {
         self.strangers.retain(|(stranger, _)| *stranger != key);
         self.strangers.push_back((key, now + STRANGER_PAUSE));
         if self.strangers.len() > MAX_STRANGERS {
@@ -284,7 +284,7 @@ impl Neighbours {
             }
             _ => {
                 // It is alive and no member: to ask it again at once would be no use.
-                self.cannot_take(cx.now, from);
+                self.note_stranger(cx.now, from);
                 self.remove(cx, pointers, &from);
             }
         }
@@ -295,7 +295,7 @@ impl Neighbours {
     pub(crate) fn accepts(&mut self, cx: &mut Cx<'_>, from: RingKey, view: &View) -> bool {
         let accepted = cx.member && view.author() == from && cx.trust.accepts(cx.now, view);
         if !accepted {
-            self.cannot_take(cx.now, from);
+            self.note_stranger(cx.now, from);
             cx.count_malformed();
         }
         accepted

@@ -1,6 +1,6 @@
 //! Comparing what members say with what they said to others, and what follows from a contradiction.
 //!
-//! Views that lookups meet are told to neighbours of their authors (`audit`). Whoever holds two
+//! Views that lookups meet are passed to neighbours of their authors (`audit`). Whoever holds two
 //! statements of one member that contradict each other has proof, and needs nobody's word: the
 //! proof goes to everybody, and everybody checks it. Whoever tells of it signs that it does, so
 //! that a false accusation is proof against its accuser. A convicted member is treated as if it
@@ -16,7 +16,7 @@ use crate::credentials::Standing;
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::key::RingKey;
-use crate::limits::{CONVICTED_TOLD, MAX_ACCUSED, MAX_PROOFS_TOLD, MAX_SAID, MAX_SPEAKERS};
+use crate::limits::{CONVICTED_NOTICE_PAUSE, MAX_ACCUSED, MAX_PROOFS_SENT, MAX_SAID, MAX_SPEAKERS};
 use crate::message::Message;
 use crate::proof::{Accusation, Proof};
 use crate::request::Purpose;
@@ -117,7 +117,7 @@ impl Witness {
             }
             Judgement::Unsigned => blame(cx, from),
             Judgement::Unknown(member) => {
-                self.ask_who_it_is(cx, from, member, Claim::Right(accusation));
+                self.request_certificate(cx, from, member, Claim::Right(accusation));
             }
             Judgement::Open => {}
         }
@@ -137,14 +137,20 @@ impl Witness {
             Judgement::False => self.convict(cx, Proof::FalseAccusation(accusation)),
             Judgement::Right | Judgement::Unsigned => blame(cx, from),
             Judgement::Unknown(member) => {
-                self.ask_who_it_is(cx, from, member, Claim::False(accusation));
+                self.request_certificate(cx, from, member, Claim::False(accusation));
             }
             Judgement::Open => {}
         }
     }
 
     /// Nobody can be judged without a certificate. Whoever accuses has it.
-    fn ask_who_it_is(&mut self, cx: &mut Cx<'_>, from: RingKey, member: RingKey, claim: Claim) {
+    fn request_certificate(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: RingKey,
+        member: RingKey,
+        claim: Claim,
+    ) {
         if self.waiting.contains_key(&from) || self.waiting.len() >= MAX_ACCUSED {
             return;
         }
@@ -225,12 +231,12 @@ impl Witness {
             return;
         }
         // What cannot be shown to others must not be acted on alone.
-        let Some(told) = telling(cx, &proof) else {
+        let Some(notice) = notice_of(cx, &proof) else {
             return;
         };
         let conviction = Conviction {
             proof: proof.clone(),
-            told,
+            notice,
             shown: None,
         };
         cx.trust.convict(member, conviction);
@@ -241,33 +247,36 @@ impl Witness {
 }
 
 /// A member has come into the own group: proofs went round before it was there.
-pub(crate) fn tell_convictions(cx: &mut Cx<'_>, to: RingKey) {
+pub(crate) fn send_convictions(cx: &mut Cx<'_>, to: RingKey) {
     let convictions = cx.trust.convictions();
     if convictions.len() == 0 {
         return;
     }
-    let told = convictions.map(|(_, conviction)| conviction.told.clone());
-    for message in told.sample(cx.rng, MAX_PROOFS_TOLD) {
+    let notices = convictions.map(|(_, conviction)| conviction.notice.clone());
+    for message in notices.sample(cx.rng, MAX_PROOFS_SENT) {
         cx.send(to, message);
     }
 }
 
 /// A convicted member speaks. It may be honest and set up twice: it is shown why it gets no
 /// answer, now and then.
-pub(crate) fn tell_the_convicted(cx: &mut Cx<'_>, member: RingKey) {
+pub(crate) fn notify_convicted(cx: &mut Cx<'_>, member: RingKey) {
     let now = cx.now;
     let Some(conviction) = cx.trust.conviction_mut(&member) else {
         return;
     };
-    if conviction.shown.is_none_or(|at| now >= at + CONVICTED_TOLD) {
+    if conviction
+        .shown
+        .is_none_or(|at| now >= at + CONVICTED_NOTICE_PAUSE)
+    {
         conviction.shown = Some(now);
-        let told = conviction.told.clone();
-        cx.send(member, told);
+        let notice = conviction.notice.clone();
+        cx.send(member, notice);
     }
 }
 
-/// How others are told of a proof. What this member says of another it signs.
-fn telling(cx: &Cx<'_>, proof: &Proof) -> Option<Message> {
+/// How others are notified of a proof. What this member says of another it signs.
+fn notice_of(cx: &Cx<'_>, proof: &Proof) -> Option<Message> {
     let credentials = cx.trust.credentials()?;
     Some(match proof {
         Proof::TwoStories { first, second } => {

@@ -36,7 +36,7 @@ fn look_up(seed: u8, liars: usize) -> Looked {
     look_up_and_tell(seed, liars, 0.0)
 }
 
-/// The same, telling this share of what was said.
+/// The same, notice_of this share of what was said.
 fn look_up_and_tell(seed: u8, liars: usize, witness_share: f64) -> Looked {
     let mut now = start();
     let (mut chord, _) = in_a_full_ring(now, seed, witness_share, around);
