@@ -1,18 +1,18 @@
 //! The phases of priority 0, and what leads from one to the next.
 //!
 //! ```text
-//!                      queue                      drained
-//!   SlowStart ---------------------> Draining <============> Steady, or any other
-//!       |                                        drain due      |  ^
-//!       +-------- loss or mark ---------------------------------|  |
-//!                                                               |  | time is over
-//!              others fill the queue                            v  |
-//!        +-------------------------------------------------> Yielding <--+
-//!        |                              queue is empty for HOLD |        | queue
-//!     Returned <------- Returning <------- Probing <------------+        |
-//!        |  has its share   |   no queue came |                          |
-//!        +------------------+-----------------+--------------------------+
+//!   SlowStart -- a queue (by way of Draining), a loss, a mark --> Steady
+//!                                                               |      ^
+//!                                                    contention |      | its time is over
+//!                                                               v      |
+//!   Returned <- its share - Returning <- no queue - Probing <- Yielding
+//!      |                        |                     |           ^
+//!      +------------------------+-------- a queue ----+-----------+
+//!
+//!   any phase -- a drain is due --> Draining --> the phase that it interrupts
 //! ```
+//!
+//! The time of contention ends `Probing` and `Returned`, too. The table has all:
 //!
 //! | phase | event | next phase |
 //! |---|---|---|
@@ -29,7 +29,8 @@
 //! | `Yielding`, `Probing`, `Returned` | contention is over by time | `Steady` |
 //! | `Returning` | the same | `Returning`, after contention |
 //! | any contested one | contention again | the same, for longer |
-//! | any | a cut that ended slow start is taken back | `SlowStart`; after the drain, if it drains |
+//! | any contested one | a round at an empty queue: wait, probe, return | `Yielding`, `Probing`, `Returning` |
+//! | any | a cut that ended slow start is taken back | `SlowStart`; after the drain, if it goes on |
 //!
 //! A drain may come in every phase, and what time ends goes on behind it. So `Draining` holds the
 //! phase that it interrupts.
