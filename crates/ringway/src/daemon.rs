@@ -10,9 +10,9 @@ use ringway_node::daemon::{Daemon, Ended, Options};
 use ringway_node::enrol::{self, JoinOptions, Joined};
 
 use crate::cli::{JoinArgs, NodeArgs};
+use crate::context::Context;
 use crate::limits;
 use crate::offline;
-use crate::run::Context;
 use crate::signals::{self, Signals};
 use ringway_terminal::Failure;
 

@@ -27,7 +27,7 @@ mod stage;
 use std::process::ExitCode;
 
 use crate::cli::DemoArgs;
-use crate::run::Context;
+use crate::context::Context;
 use crate::signals::Signals;
 use report::Report;
 use ringway_terminal::Failure;

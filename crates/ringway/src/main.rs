@@ -21,6 +21,7 @@
 //! home folder. Only `join`, `node`, `rotate` and `ring …` open them.
 
 mod cli;
+mod context;
 mod daemon;
 mod demo;
 mod gate;

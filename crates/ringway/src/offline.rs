@@ -10,8 +10,8 @@ use ringway_node::certificate::RingId;
 use ringway_node::enrol::{self, Joined};
 use serde::Serialize;
 
+use crate::context::Context;
 use crate::limits;
-use crate::run::Context;
 use ringway_terminal::Failure;
 
 #[derive(Serialize)]

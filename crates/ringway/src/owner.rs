@@ -18,7 +18,7 @@ use ringway_node::home;
 use serde::Serialize;
 
 use crate::cli::{InitArgs, InviteArgs, RevokeArgs, RingCommand, RoleArg, ServeArgs};
-use crate::run::Context;
+use crate::context::Context;
 use crate::signals::{self, Signals};
 use crate::status::{time_left, unix_seconds};
 use ringway_terminal::Failure;

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{Arg, Command, CommandFactory as _};
 
 use crate::cli::{Cli, CompletionsArgs, ManArgs};
-use crate::run::Context;
+use crate::context::Context;
 use ringway_terminal::Failure;
 
 /// Prints a shell's completion script.

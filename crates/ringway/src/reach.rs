@@ -3,8 +3,8 @@
 use ringway_node::control::{PathStatus, PathsStatus, Pong, Request, RouteFound, RouteTarget};
 
 use crate::cli::{PathArgs, PingArgs, RouteArgs};
+use crate::context::Context;
 use crate::request;
-use crate::run::Context;
 use crate::status;
 use ringway_terminal::Failure;
 use ringway_terminal::Table;

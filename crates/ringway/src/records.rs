@@ -7,9 +7,9 @@ use ringway_node::control::{RecordFound, RecordStored, Reply, Request};
 use serde::Serialize;
 
 use crate::cli::{GetArgs, PutArgs};
+use crate::context::Context;
 use crate::limits::RECORD_INPUT;
 use crate::request::{ask, only};
-use crate::run::Context;
 use ringway_terminal::Failure;
 
 /// How long any record may last.

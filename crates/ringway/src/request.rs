@@ -5,7 +5,7 @@ use ringway_node::control::{
 };
 use ringway_node::home;
 
-use crate::run::Context;
+use crate::context::Context;
 use ringway_terminal::Failure;
 
 /// Sends one request to the daemon of the chosen home.

@@ -6,8 +6,8 @@ use ringway_node::enrol;
 use serde::Serialize;
 
 use crate::cli::RotateArgs;
+use crate::context::Context;
 use crate::offline;
-use crate::run::Context;
 use ringway_terminal::Failure;
 
 #[derive(Serialize)]

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
@@ -12,49 +11,13 @@ use ringway_gateway::linux::privileges;
 use ringway_terminal::{Failure, Output, explain, start_log};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cli::{Cli, Command, GateCommand, Global, RingCommand};
+use crate::cli::{Cli, Command, GateCommand, RingCommand};
+use crate::context::Context;
 use crate::{daemon, demo, gate, limits, owner, pages, reach, records, rotate, status, transfers};
 
 /// Where `ringway bench` went.
 const BENCHMARKS_MOVED: &str = "benchmarks are a program of their own, `ringway-bench`, with the \
     same arguments; in the source `make bench` builds it, as target/release/ringway-bench";
-
-/// What every command gets.
-#[derive(Clone, Debug)]
-pub(crate) struct Context {
-    /// How to show results.
-    pub(crate) output: Output,
-    /// The options given.
-    pub(crate) global: Global,
-}
-
-impl Context {
-    /// The home folder: the option, else the environment.
-    pub(crate) fn home(&self) -> Result<PathBuf, Failure> {
-        let variable = |name: &str| {
-            std::env::var_os(name)
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from)
-        };
-        let chosen = self
-            .global
-            .home
-            .clone()
-            .or_else(|| variable("RINGWAY_HOME"));
-        // The default of the XDG Base Directory Specification.
-        let data =
-            || variable("XDG_DATA_HOME").or_else(|| Some(variable("HOME")?.join(".local/share")));
-        let home = chosen.or_else(|| Some(data()?.join("ringway")));
-        let home = home
-            .ok_or_else(|| Failure::usage("no home folder: set HOME, or name one with --home"))?;
-        std::path::absolute(&home).map_err(|error| {
-            Failure::usage(format_args!(
-                "the home folder `{}` has no absolute path: {error}",
-                home.display()
-            ))
-        })
-    }
-}
 
 /// A user of such a build has to know it, whatever the options.
 fn warn_of_this_build() {

@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use indicatif::HumanBytes;
 use ringway_node::control::{CapStatus, RouterRef, Status, TransportStatus};
 
+use crate::context::Context;
 use crate::reach;
 use crate::request;
-use crate::run::Context;
 use ringway_terminal::Failure;
 use ringway_terminal::Table;
 

@@ -7,10 +7,10 @@ use indicatif::HumanBytes;
 use ringway_node::control::{Client, LimitedBy, PathReport, Request, TransferStatus};
 
 use crate::cli::{CancelArgs, PriorityArgs, SendArgs, TransfersArgs};
+use crate::context::Context;
 use crate::limits::WATCH_INTERVAL;
 use crate::progress::{Progress, rate};
 use crate::request;
-use crate::run::Context;
 use crate::signals::Signals;
 use ringway_terminal::Failure;
 use ringway_terminal::{Table, visible};

@@ -223,6 +223,91 @@ fn types_stay_small_and_values_have_names() {
     report(&faults);
 }
 
+/// Types that see much, and the files that may name them. A part that names the whole makes a
+/// circle of files, which can be read only together.
+const WHOLES: &[(&str, &str, &[&str])] = &[
+    (
+        "crates/overlay/src",
+        "Chord",
+        &["lib.rs", "chord.rs", "chord/"],
+    ),
+    (
+        "crates/node/src",
+        "Runtime",
+        &["member.rs", "member/runtime.rs", "daemon.rs", "daemon/"],
+    ),
+    (
+        "crates/gateway/src",
+        "FlowEngine",
+        &[
+            "verdict/engine.rs",
+            "verdict/gateway.rs",
+            "verdict/report.rs",
+        ],
+    ),
+    ("crates/gateway/src", "RunningGateway", &["service/"]),
+    ("crates/ringway/src", "run::", &["main.rs"]),
+];
+
+#[test]
+fn parts_do_not_name_the_whole() {
+    let mut faults = Vec::new();
+    for path in product() {
+        let file = name(&path);
+        for (folder, whole, may) in WHOLES {
+            let Some(within) = file.strip_prefix(folder) else {
+                continue;
+            };
+            let within = within.trim_start_matches('/');
+            if may.iter().any(|may| within.starts_with(may)) {
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+            for (number, line) in (1_usize..).zip(code.lines()) {
+                let code = line.split("//").next().unwrap_or_default();
+                if is_named(code, whole) {
+                    faults.push(format!("{file}:{number}: names `{whole}`"));
+                }
+            }
+        }
+    }
+    report(&faults);
+}
+
+/// A word of the code, not a part of one.
+fn is_named(code: &str, word: &str) -> bool {
+    let part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    code.match_indices(word).any(|(at, _)| {
+        let before = code.get(..at).unwrap_or_default().chars().next_back();
+        let after = code
+            .get(at + word.len()..)
+            .unwrap_or_default()
+            .chars()
+            .next();
+        !before.is_some_and(part) && (word.ends_with(':') || !after.is_some_and(part))
+    })
+}
+
+/// A packet's flow is looked up once, by the tracker, and lent to all that judges it.
+#[test]
+fn a_flow_is_looked_up_once() {
+    let folder = root().join("crates/gateway/src/verdict");
+    let steps = [
+        "machine.rs",
+        "inspecting.rs",
+        "findings.rs",
+        "content/mod.rs",
+        "content/sink.rs",
+    ];
+    for step in steps {
+        let text = fs::read_to_string(folder.join(step)).unwrap();
+        assert!(!text.contains("tracker."), "{step} looks flows up");
+    }
+    let engine = fs::read_to_string(folder.join("engine.rs")).unwrap();
+    assert_eq!(engine.matches("tracker.handle_packet(").count(), 1);
+}
+
 #[test]
 fn long_functions_say_why() {
     let shapes = shapes();

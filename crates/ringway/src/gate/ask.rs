@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 
 use super::message::{Reply, Request};
 use crate::cli::{ApplyArgs, AuditArgs, ConfirmArgs, FlowsArgs, GateStatusArgs};
-use crate::run::Context;
+use crate::context::Context;
 use ringway_gateway::limits::AUDIT_FILE;
 use ringway_gateway::service::GatewayStatus;
 use ringway_terminal::Table;

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::rules;
 use crate::cli::CheckArgs;
-use crate::run::Context;
+use crate::context::Context;
 use ringway_terminal::{Failure, report_line};
 
 /// Name and version of the form of what is printed.

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::rules;
 use crate::cli::ClassifyArgs;
-use crate::run::Context;
+use crate::context::Context;
 use ringway_terminal::Output;
 use ringway_terminal::{Failure, report_line};
 

@@ -6,7 +6,7 @@ use ringway_gateway::scan::{Clamd, Takes};
 use crate::cli::DoctorArgs;
 use ringway_terminal::Failure;
 
-use crate::run::Context;
+use crate::context::Context;
 use ringway_terminal::Table;
 
 /// What clamd says of itself, in the form of the other things.

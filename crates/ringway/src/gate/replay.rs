@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::rules;
 use super::up::failure;
 use crate::cli::ReplayArgs;
-use crate::run::Context;
+use crate::context::Context;
 use ringway_terminal::Output;
 use ringway_terminal::{Failure, report_line};
 

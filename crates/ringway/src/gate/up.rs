@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use super::replay::zone;
 use super::{control, metrics, rules};
 use crate::cli::{CachePlace, DownArgs, PathChoice, UpArgs};
-use crate::run::Context;
+use crate::context::Context;
 use crate::signals::{Signals, shutdown};
 use ringway_terminal::Failure;
 

@@ -12,8 +12,8 @@ use ringway_gateway::verdict::{TracedPacket, Why};
 use super::ask::{ask, unexpected};
 use super::message::{Reply, Request};
 use crate::cli::WhyArgs;
+use crate::context::Context;
 use crate::limits::SHOWN_EVIDENCE;
-use crate::run::Context;
 use ringway_terminal::Failure;
 use ringway_terminal::Table;
 

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::open;
 use crate::cli::AdmitArgs;
+use crate::context::Context;
 use crate::limits::ID_BEGINNING;
 use crate::offline;
-use crate::run::Context;
 use ringway_terminal::Failure;
 
 #[derive(Serialize)]

@@ -9,7 +9,7 @@ use ringway_node::state::State;
 use serde::Serialize;
 
 use crate::cli::JudgeArgs;
-use crate::run::Context;
+use crate::context::Context;
 use ringway_terminal::Failure;
 
 #[derive(Serialize)]

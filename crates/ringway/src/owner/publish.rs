@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::open;
 use crate::cli::PublishArgs;
-use crate::run::Context;
+use crate::context::Context;
 use ringway_terminal::Failure;
 
 #[derive(Serialize)]

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::{in_words, open, publish};
 use crate::cli::RingRotateArgs;
+use crate::context::Context;
 use crate::offline;
-use crate::run::Context;
 use ringway_terminal::Failure;
 
 #[derive(Serialize)]

@@ -50,7 +50,7 @@ impl Judge {
 
     /// Puts another triage in place of the one at work; `None`: everything is asked about. Packets
     /// that are being judged are judged by one of the two. `closed`: without a gateway
-    /// everything is asked about, and so nothing goes on ([`Heartbeat`](super::Pulse)).
+    /// everything is asked about, and so nothing goes on ([`Heartbeat`](super::Heartbeat)).
     ///
     /// # Errors
     /// The kernel refuses; then the earlier one stays.
