@@ -2,7 +2,7 @@
 //! concerns it.
 //!
 //! A service works on the [`Core`] and on itself. It knows no other service: what it has for others
-//! is a [`Signal`](super::core::Signal).
+//! is a [`Signal`].
 
 use std::collections::BTreeMap;
 use std::time::Instant;

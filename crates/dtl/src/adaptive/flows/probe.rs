@@ -5,7 +5,7 @@
 //! what he has more under way stands in the queue, so that the growth of the round trip shows how
 //! fast the queue empties. A loss does not end the probe, because a queue that others keep full has
 //! no room for anybody's share: they have to lose, too. As many do as bring a CUBIC down to what is
-//! left to it: two for one flow, five for four ([`LEFT`]).
+//! left to it: two for one flow, five for four (`TUNING.probe.left`).
 
 use std::time::{Duration, Instant};
 
