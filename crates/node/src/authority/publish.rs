@@ -248,7 +248,11 @@ impl Authority {
             PublishError::Server {
                 fault: Fault::Newer { statement, .. },
                 ..
-            } => Ok(self.store.keep_found(statement)?),
+            } => {
+                // It may be known by now: the folder was recovered meanwhile.
+                self.store.keep_news(statement)?;
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

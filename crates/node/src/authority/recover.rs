@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
 use super::renew::renew;
 use super::store::{Store, count_change, immediate, record};
@@ -52,11 +52,7 @@ impl Authority {
             AuthorityError::EnrolmentRefused("what was brought is no statement of this ring")
         };
         let statement = Statement::decode(statement, &ring).map_err(foreign)?;
-        let known = self.store.ended_serials()?;
-        let news = !statement.is_known_at(self.store.generation()?, &known);
-        if news {
-            self.store.keep_found(&statement)?;
-        }
+        let news = self.store.keep_news(&statement)?;
         // Each member knows its own certificate, and may come later than all others.
         if let Ok(certificate) = Certificate::decode(certificate, &ring)
             && !self.store.knows_certificate(&certificate)?
@@ -109,14 +105,7 @@ impl Store {
     /// Serials of all certificates that are known to have ended, also those that have expired
     /// since.
     pub(super) fn ended_serials(&self) -> Result<BTreeSet<u64>, DatabaseError> {
-        let fail = self.fail();
-        let query = "SELECT serial FROM members WHERE revoked IS NOT NULL
-            UNION SELECT renewed.serial FROM renewed JOIN members ON members.serial = newest
-            WHERE revoked IS NOT NULL
-            UNION SELECT serial FROM ended";
-        let mut statement = self.connection.prepare(query).map_err(&fail)?;
-        let rows = statement.query_map([], |row| row.get(0)).map_err(&fail)?;
-        rows.collect::<Result<_, _>>().map_err(fail)
+        ended_serials(&self.connection).map_err(self.fail())
     }
 
     /// True if the member has this certificate here, or a newer one.
@@ -130,33 +119,27 @@ impl Store {
         known.map_err(self.fail())
     }
 
-    /// The newest ones stay.
-    pub(super) fn keep_found(&self, statement: &Statement) -> Result<(), DatabaseError> {
+    /// Keeps a statement, if it says what is not known here; answers whether it does.
+    pub(super) fn keep_news(&self, statement: &Statement) -> Result<bool, DatabaseError> {
         let fail = self.fail();
-        let keep = "INSERT OR IGNORE INTO found VALUES (?1, ?2)";
-        self.connection
-            .execute(keep, params![statement.number(), statement.as_bytes()])
-            .map_err(&fail)?;
-        let bound = "DELETE FROM found WHERE number NOT IN
-            (SELECT number FROM found ORDER BY number DESC LIMIT ?1)";
-        self.connection
-            .execute(bound, params![FOUND_STATEMENTS])
-            .map_err(&fail)?;
-        Ok(())
+        // Another process may recover the folder meanwhile: what was news before would stay, and
+        // the folder would count as an old copy again.
+        let transaction =
+            Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+                .map_err(&fail)?;
+        let known = ended_serials(&transaction).map_err(&fail)?;
+        let generation = "SELECT generation FROM ring";
+        let generation = transaction.query_row(generation, [], |row| row.get(0));
+        let news = !statement.is_known_at(generation.map_err(&fail)?, &known);
+        if news {
+            keep_found(&transaction, statement).map_err(&fail)?;
+        }
+        transaction.commit().map_err(&fail)?;
+        Ok(news)
     }
 
     fn found(&self, ring: &RingId) -> Result<Vec<Statement>, DatabaseError> {
-        let fail = self.fail();
-        let query = "SELECT statement FROM found ORDER BY number";
-        let mut statement = self.connection.prepare(query).map_err(&fail)?;
-        let rows = statement
-            .query_map([], |row| row.get::<_, Vec<u8>>(0))
-            .map_err(&fail)?;
-        let mut found = Vec::new();
-        for bytes in rows {
-            found.extend(Statement::decode(&bytes.map_err(&fail)?, ring).ok());
-        }
-        Ok(found)
+        found(&self.connection, ring).map_err(self.fail())
     }
 
     /// One for each member; past the bound no more are taken.
@@ -183,9 +166,10 @@ impl Store {
 
     /// All or nothing.
     fn recover(&mut self, ring: &RingId, now: u64) -> Result<Recovered, DatabaseError> {
-        let statements = self.found(ring)?;
         let fail = self.fail();
         let transaction = immediate(&mut self.connection).map_err(&fail)?;
+        // What is deleted below has been read here: members may bring more until it begins.
+        let statements = found(&transaction, ring).map_err(&fail)?;
         let mut recovered = Recovered::default();
         let mut newest = 0;
         for statement in &statements {
@@ -213,6 +197,38 @@ impl Store {
         transaction.commit().map_err(&fail)?;
         Ok(recovered)
     }
+}
+
+/// Serials of all certificates that are known to have ended.
+fn ended_serials(connection: &Connection) -> rusqlite::Result<BTreeSet<u64>> {
+    let query = "SELECT serial FROM members WHERE revoked IS NOT NULL
+        UNION SELECT renewed.serial FROM renewed JOIN members ON members.serial = newest
+        WHERE revoked IS NOT NULL
+        UNION SELECT serial FROM ended";
+    let mut statement = connection.prepare(query)?;
+    let rows = statement.query_map([], |row| row.get(0))?;
+    rows.collect()
+}
+
+/// Keeps a statement that was brought; the newest ones stay.
+fn keep_found(connection: &Connection, statement: &Statement) -> rusqlite::Result<()> {
+    let keep = "INSERT OR IGNORE INTO found VALUES (?1, ?2)";
+    connection.execute(keep, params![statement.number(), statement.as_bytes()])?;
+    let bound = "DELETE FROM found WHERE number NOT IN
+        (SELECT number FROM found ORDER BY number DESC LIMIT ?1)";
+    connection.execute(bound, params![FOUND_STATEMENTS])?;
+    Ok(())
+}
+
+/// Statements that were brought, the oldest first.
+fn found(connection: &Connection, ring: &RingId) -> rusqlite::Result<Vec<Statement>> {
+    let mut query = connection.prepare("SELECT statement FROM found ORDER BY number")?;
+    let rows = query.query_map([], |row| row.get::<_, Vec<u8>>(0))?;
+    let mut found = Vec::new();
+    for bytes in rows {
+        found.extend(Statement::decode(&bytes?, ring).ok());
+    }
+    Ok(found)
 }
 
 /// Ends a certificate as a statement does that this folder has forgotten. Gives the member's name

@@ -145,7 +145,7 @@ Examples:
   ringway gate up --policy office.toml --inside lan0 --outside wan0
   ringway gate up --policy office.toml --inside lan0 --outside wan0 --enforce --eve /var/log/ringway/eve.json
 
-MissingPart --enforce everything goes on, and what would have happened is written down. Needs root, or CAP_NET_ADMIN and
+Without --enforce everything goes on, and what would have happened is written down. Needs root, or CAP_NET_ADMIN and
 CAP_NET_RAW (and CAP_BPF and CAP_PERFMON for --path kernel), and iptables; classes of bandwidth and --path kernel need tc. Runs until Ctrl-C or SIGTERM, and then takes
 its rules out again. If it is killed, traffic goes on, or stops where the policy says `failure = \"closed\"`.")]
 pub(crate) struct UpArgs {

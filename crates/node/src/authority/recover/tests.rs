@@ -147,6 +147,23 @@ fn changes_wait_for_the_recovery() {
     assert_eq!(lost.unwrap(), Brought::Known);
 }
 
+/// `ring serve` and `ring recover` are two processes: what one has found may be known when it
+/// keeps it.
+#[test]
+fn what_a_recovery_has_taken_over_stays_known() {
+    let Restored {
+        mut authority,
+        alice,
+        lost,
+        ..
+    } = restored();
+    let brought = authority.take_brought(lost.as_bytes(), alice.as_bytes());
+    assert_eq!(brought.unwrap(), Brought::News);
+    authority.recover().unwrap();
+    assert!(!authority.store.keep_news(&lost).unwrap());
+    authority.check_current().unwrap();
+}
+
 #[test]
 fn late_members_are_known_after_the_recovery() {
     let Restored {
