@@ -20,7 +20,7 @@ const METHODS: usize = 60;
 const LARGER: &[(&str, &str, usize)] = &[];
 
 /// Parameters that take unrelated values as one tuple. The aim is 0.
-const TUPLES: usize = 1;
+const TUPLES: usize = 0;
 
 /// `match` on a bool. The aim is 5.
 const BOOLS: usize = 5;
