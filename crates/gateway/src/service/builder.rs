@@ -306,8 +306,11 @@ impl Starting<'_> {
     }
 }
 
-/// Makes a folder that no other user may look into.
-fn make_folder(folder: &Path) -> Result<(), ServiceError> {
+/// Makes a folder that no other user may look into, and those above it.
+///
+/// # Errors
+/// The system refuses.
+pub fn make_folder(folder: &Path) -> Result<(), ServiceError> {
     let made = std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -315,7 +318,7 @@ fn make_folder(folder: &Path) -> Result<(), ServiceError> {
     made.map_err(|error| {
         let mend = match error.kind() {
             std::io::ErrorKind::PermissionDenied => {
-                ": run it as root, or name another folder (--state)"
+                ": run it as root, or name other folders (--state, --control)"
             }
             _ => "",
         };

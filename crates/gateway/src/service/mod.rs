@@ -37,6 +37,7 @@ mod status;
 
 pub use self::builder::{
     BorderConfig, BorderedGateway, ClaimedGateway, ClassifierConfig, GatewayBuilder, NamedPolicy,
+    make_folder,
 };
 pub use self::controller::{Apply, Controller, ControllerParts, System, parse_policy};
 pub use self::error::ServiceError;

@@ -12,7 +12,7 @@ use ringway_gateway::linux::kernel::attach::{AttachPoint, AttachedAt};
 use ringway_gateway::linux::kernel::parts::{MissingPart, Part, Wanted};
 use ringway_gateway::service::{
     BorderConfig, Controller, GatewayBuilder, NamedPolicy, RunningGateway, ScannerConfig,
-    ServiceError, StateConfig, load_kernel, take_down,
+    ServiceError, StateConfig, load_kernel, make_folder, take_down,
 };
 use ringway_gateway::verdict::{Mode, Settings};
 use ringway_node::control::ControlSocket;
@@ -132,7 +132,7 @@ pub(super) fn failure(error: ServiceError) -> Failure {
 /// Where the gateway is asked.
 async fn control(path: &Path) -> Result<ControlSocket, Failure> {
     if let Some(folder) = path.parent() {
-        make_folder(folder)?;
+        make_folder(folder).map_err(failure)?;
     }
     ControlSocket::bind(path).await.map_err(Failure::failed)
 }
@@ -251,26 +251,9 @@ pub(crate) fn down(args: &DownArgs) -> Result<(), Failure> {
     take_down(&args.interfaces, &args.bpffs.bpffs).map_err(failure)
 }
 
-fn make_folder(folder: &Path) -> Result<(), Failure> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let made = std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder);
-    made.map_err(|error| {
-        let mend = match error.kind() {
-            std::io::ErrorKind::PermissionDenied => {
-                ": run it as root, or name other folders (--state, --control)"
-            }
-            _ => "",
-        };
-        Failure::failed(format_args!("{}: {error}{mend}", folder.display()))
-    })
-}
-
 /// Confines the gateway to its folders, for good. Call it before there is a second thread.
 pub(crate) fn confine(args: &UpArgs) -> Result<(), Failure> {
-    make_folder(&args.state)?;
+    make_folder(&args.state).map_err(failure)?;
     let mut writable = vec![args.state.clone(), args.bpffs.bpffs.clone()];
     // Their folders, because these files are replaced: events rotate, and the socket goes at the
     // end.
