@@ -141,9 +141,9 @@ impl Chord {
     /// believes what others say, as Chord does.
     ///
     /// `incarnation` counts the starts of this member, and should be greater than at any earlier
-    /// start: a view's number begins with it, and others take a view for newer by its number.
-    /// Whoever keeps the count on disk had better take the larger of the next one and the time in
-    /// seconds, so that a restored backup is not taken for old.
+    /// start: a view's number begins with it, and others take a view for newer by its number. A
+    /// caller that keeps the count on disk had better take the larger of the next one and the time
+    /// in seconds, so that a restored backup is not taken for old.
     #[must_use]
     pub fn with_credentials(
         mut self,
@@ -358,7 +358,7 @@ impl Chord {
         self.request_ended(now, &request, Some(answer));
     }
 
-    /// A request has its answer, or never will: whoever asked goes on.
+    /// A request has its answer, or never will: the part that asked goes on.
     fn request_ended(&mut self, now: Instant, request: &Request, answer: Option<Message>) {
         let from = request.to;
         let cx = &mut cx!(self, now);
@@ -423,7 +423,8 @@ impl Chord {
         }
     }
 
-    /// A request ran out of tries: its member is silent, and whoever asked goes on without it.
+    /// A request ran out of tries: its member is silent, and the part that asked goes on without
+    /// it.
     fn unanswered(&mut self, now: Instant, request: &Request) {
         self.shared.out.counters.unanswered += 1;
         self.shared.peers.suspect(now, request.to);
@@ -502,8 +503,8 @@ impl Chord {
         self.gone(now, from);
         self.routing.forget(&from);
         self.shared.peers.suspect(now, from);
-        // Whoever comes next before this member need not wait until the one that is gone has not
-        // answered; and what that owned is its own now.
+        // The member next before this one need not wait until the one that is gone has not
+        // answered; and what that owned is this one's now.
         self.ring.forget_pointer(&mut cx!(self, now), &from);
     }
 

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_is_valid_and_bad_values_are_named() {
+    fn the_default_passes_and_bad_values_are_named() {
         assert_eq!(Config::default().validate(), Ok(()));
         for successors in [0, 1, 17] {
             let config = Config {

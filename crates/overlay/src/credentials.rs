@@ -18,7 +18,7 @@ pub enum Standing {
     Certified,
     /// There is no such certificate, or it is revoked or expired. The key is never used.
     Refused,
-    /// Nothing is known yet. Whoever names the key is asked to prove it.
+    /// Nothing is known yet. A member that names the key is asked to prove it.
     Unknown,
 }
 
@@ -40,8 +40,8 @@ pub trait Credentials: fmt::Debug + Send {
     /// Signs `statement` with this member's own key.
     fn sign(&self, statement: &[u8]) -> [u8; SIGNATURE_LEN];
 
-    /// Whether `member` signed `statement`. None for a member without a certificate: then nobody
-    /// can say. The certificate is looked up once for both: one that ends in between must not
+    /// Whether `member` signed `statement`. None for a member without a certificate: then that is
+    /// not known. The certificate is looked up once for both: one that ends in between must not
     /// make a genuine signature look forged.
     fn verify(
         &self,
@@ -58,7 +58,7 @@ pub trait Credentials: fmt::Debug + Send {
     /// What `from` has sealed for this member; none if it has not, or if it is no member.
     fn open(&mut self, from: &RingKey, sealed: &[u8]) -> Option<Vec<u8>>;
 
-    /// Who signed `statement`, if `certificate` is the ring owner's for whoever did, router or not,
+    /// Who signed `statement`, if `certificate` is the ring owner's for its signer, router or not,
     /// and is neither revoked nor expired.
     fn author(
         &self,

@@ -17,7 +17,7 @@ pub(crate) enum Effect {
     LookupGoesOn(LookupId),
     /// A member of some ring has answered.
     RingSeen,
-    /// This member founds a ring of one, because nobody has answered for long.
+    /// This member founds a ring of one, because no member has answered for long.
     FoundRing,
     /// This member is in the ring now. These stand around it, and have answered.
     Joined(Vec<RingKey>),

@@ -115,7 +115,7 @@ pub enum Event {
     RecordFound {
         /// Which operation.
         id: RecordId,
-        /// The newest genuine one; none if nobody has any.
+        /// The newest genuine one; none if no member has any.
         record: Option<Box<Record>>,
         /// Members that answered.
         answers: u32,
@@ -174,8 +174,8 @@ pub enum Event {
     },
     /// A member answered nothing, said that it is no member, or left. A local opinion, no evidence.
     MemberDead(RingKey),
-    /// A member signed what nobody signs who follows the protocol. The proof convinces whoever
-    /// checks it.
+    /// A member signed what none signs that follows the protocol. The proof convinces every member
+    /// that checks it.
     Convicted {
         /// Who.
         member: RingKey,

@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_replaces_the_fingers_that_it_makes_superfluous() {
+    fn an_owner_replaces_superfluous_fingers() {
         let me = RingKey::ZERO;
         let mut fingers = Fingers::default();
         let at = |level, digit| Offset { level, digit };
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fingers_beside_a_point_are_those_before_and_after_it() {
+    fn fingers_beside_a_point_lie_before_and_after() {
         let mut fingers = Fingers::default();
         for digit in [1, 2, 4] {
             let offset = Offset { level: 60, digit };

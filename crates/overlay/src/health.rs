@@ -1,14 +1,14 @@
 //! How much this member has to doubt itself before it takes others for dead.
 //!
-//! When a machine has more to do than it can, answers come late, and whoever waits for them sees
-//! silence. To take that for death, to ask others instead and to look for what was lost is more
-//! work still: a ring that is overloaded once can stay so for ever. So each member measures
+//! When a machine has more to do than it can, answers come late, and a member that waits for them
+//! sees silence. To take that for death, to ask others instead and to look for what was lost is
+//! more work still: a ring that is overloaded once can stay so for ever. So each member measures
 //! two things that no silence can change, and that honest machines show only when they are slow:
 //!
 //! - how late its own timers are handled;
 //! - how long answers take, also those that come after their request was given up. The median
-//!   counts, and the dead do not answer. Whoever gives half of the answers, as two neighbours may,
-//!   can lengthen it, and so make this member slow to believe in deaths, but nothing else.
+//!   counts, and the dead do not answer. Members that give half of the answers, as two neighbours
+//!   may, can lengthen it, and so make this member slow to believe in deaths, but nothing else.
 //!
 //! Their larger one, in time-outs, is the *multiplier* (local health): 1 for a healthy member, up
 //! to [`MAX_HEALTH_MULTIPLIER`]. Time-outs are as many times as long, and what can wait is done so
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_timer_counts_at_once_and_is_forgotten() {
+    fn a_late_timer_counts_at_once_then_fades() {
         let mut health = Health::default();
         let now = Instant::now();
         health.handled(now + Duration::from_secs(3_600), now, 4 * TIMEOUT);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn only_answers_to_what_was_asked_count_as_late() {
+    fn only_requested_answers_count_as_late() {
         let mut health = Health::default();
         let (now, later) = (Instant::now(), Instant::now() + Duration::from_secs(2));
         let (peer, other) = (RingKey::ZERO, RingKey::MAX);

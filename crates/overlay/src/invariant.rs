@@ -52,7 +52,7 @@ pub enum Violation {
         /// The ring, from its least member on.
         ring: Vec<RingKey>,
     },
-    /// Too few members are skipped by nobody.
+    /// Too few members are skipped by no other.
     #[error("only {found} principals of {needed}: {principals:?}")]
     TooFewPrincipals {
         /// How many there are.
@@ -158,7 +158,7 @@ pub fn check_ideal(live: &[Snapshot], r: usize) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The members that nobody skips: no member has two neighbours in its list, itself counted as the
+/// The members that no other skips: no member has two neighbours in its list, itself counted as the
 /// first, with the principal strictly between them. An empty list is that of a member that is its
 /// own successor: it skips all others.
 #[must_use]
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_of_one_and_its_first_appendage_pass() {
+    fn a_lone_member_and_its_first_appendage_pass() {
         let mut alone = member(3, 3, &[]);
         alone.predecessor = None;
         assert_eq!(check_structure(std::slice::from_ref(&alone)), Ok(()));

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_carries_its_address_and_can_be_checked() {
+    fn a_derived_key_carries_its_address_and_matches() {
         for text in ["192.0.2.1:4242", "[2001:db8::1]:80", "127.0.0.1:0"] {
             let address: SocketAddr = text.parse().unwrap();
             let key = RingKey::derive(&[1; 32], &[2; 16], address);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_is_found_within_a_distance_and_adds_up() {
+    fn offsets_within_a_distance_add_up_to_it() {
         let here = RingKey::point(b"here");
         for text in ["a", "b", "c", "d"] {
             let mut there = here;

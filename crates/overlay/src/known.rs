@@ -8,7 +8,7 @@ use crate::group::{DENSE, Density};
 use crate::key::{Offset, RingKey, between};
 use crate::ring::pointers::Pointers;
 
-/// A reading view of three machines. Whoever finds a way through the ring gets it.
+/// A reading view of three machines. The parts that find a way through the ring get it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known<'a> {
     pub(crate) pointers: &'a Pointers,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_knows_the_owner_of_what_lies_within_it() {
+    fn a_group_names_owners_within_it_only() {
         let group: Vec<RingKey> = [250, 255, 3, 9].map(key).to_vec();
         let owner = |target: u8| owner_within(&group, &key(target), |_| true);
         assert_eq!(owner(251), Some(key(255)));

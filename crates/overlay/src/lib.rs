@@ -95,13 +95,13 @@
 //!
 //! While the ring **forms**, from its first member on, it is always one ordered ring with ordered
 //! lists, and everybody who joined reaches it; concurrent joins converge. Deaths are survived as
-//! long as every member keeps a live successor and the first member, or another that nobody skips,
-//! lives: in a ring of two that is not so. **After** r + 1 principals are there, Zave's full
+//! long as every member keeps a live successor and the first member, or another that no member
+//! skips, lives: in a ring of two that is not so. **After** r + 1 principals are there, Zave's full
 //! invariant holds, and the ring survives the death of r − 1 neighbours between two rounds. A ring
 //! that fell apart all the same (a divided network) grows together again when it can.
 //!
 //! **Malicious routers**: a verified lookup finds the owner as long as one honest member is asked
-//! at each step, and says so when it is not sure. Nobody who follows the protocol can be
+//! at each step, and says so when it is not sure. No member that follows the protocol can be
 //! convicted: that takes two statements, or a false accusation, that it signed itself. See
 //! `docs/explanation/ring.md`.
 

@@ -130,8 +130,8 @@ pub const JOIN_ATTEMPTS: usize = 5;
 pub const MAX_FINAL_ASKED: usize = 60;
 
 /// How long a view counts.
-/// Source: chosen; a member that left is forgotten within it even where nobody asks. After it the
-/// view is not used.
+/// Source: chosen; a member that left is forgotten within it even where no member asks. After it
+/// the view is not used.
 pub const VIEW_LIFETIME: Duration = Duration::from_secs(600);
 
 /// How long after its end a view is still taken from its author.
@@ -153,7 +153,7 @@ pub const START_PAUSE: Duration = Duration::from_secs(60);
 
 /// Seconds that the count of a member's starts may be ahead of the time.
 /// Source: chosen, ten years: clocks at a start have been wrong by as much. What others say beyond
-/// it is not believed, so that nobody can use the numbers up.
+/// it is not believed, so that no member can use the numbers up.
 pub const START_AHEAD: u64 = 315_360_000;
 
 /// Least time between two proofs that a convicted member is shown of its own guilt.
@@ -208,7 +208,7 @@ pub const MAX_RECORD_NAME: usize = 64;
 pub const MAX_RECORD_VALUE: usize = 400;
 
 /// How far ahead a record may expire.
-/// Source: chosen; what nobody asks for any more must not stay for ever. One that would stay for
+/// Source: chosen; what no member asks for any more must not stay for ever. One that would stay for
 /// longer is refused.
 pub const MAX_RECORD_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -306,7 +306,7 @@ pub const RATE_WINDOW: Duration = Duration::from_secs(1);
 pub const MAX_OUTPUT: usize = 4_096;
 
 /// First pause before joining is tried again.
-/// Source: chosen; doubled up to [`JOIN_BACKOFF_MAX`] each time nobody answers.
+/// Source: chosen; doubled up to [`JOIN_BACKOFF_MAX`] each time no member answers.
 pub const JOIN_BACKOFF_MIN: Duration = Duration::from_millis(200);
 
 /// Longest pause before joining is tried again.
@@ -355,7 +355,7 @@ pub const REUNITE_INTERVAL: Duration = Duration::from_secs(15);
 /// at a malicious router and may be in vain. Longer, and divided rings stay so longer.
 pub const REUNITE_INTERVAL_VERIFIED: Duration = Duration::from_secs(30);
 
-/// The same while nobody nearby has been lost for [`LOSS_REMEMBERED`].
+/// The same while no member nearby has been lost for [`LOSS_REMEMBERED`].
 /// Source: chosen; thirty bytes a second. A division that lasts longer than that is mended within
 /// some minutes, not one.
 pub const REUNITE_INTERVAL_QUIET: Duration = Duration::from_secs(240);
@@ -478,7 +478,7 @@ pub const REACHED_AGAIN: Duration = Duration::from_millis(400);
 pub const REACHED_REPEATS: u32 = 3;
 
 /// How old what a receiver has told of its time may be when a message comes back with it that is
-/// delivered at once. Source: chosen; whoever talks to each other does so more often. Past it the
+/// delivered at once. Source: chosen; members that talk to each other do so more often. Past it the
 /// message is confirmed, as one that comes through others.
 pub const DIRECT_TIME: Duration = Duration::from_secs(10);
 

@@ -199,7 +199,8 @@ pub enum Message {
         /// What it carries from end to end. 1 to 1 040 bytes.
         payload: Vec<u8>,
     },
-    /// The same, of the sender's own. Whoever is handed one hands it on as [`Message::Route`].
+    /// The same, of the sender's own. A router that is handed one hands it on as
+    /// [`Message::Route`].
     Own {
         /// The sender's number for it.
         id: RequestId,

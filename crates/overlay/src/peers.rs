@@ -83,7 +83,7 @@ impl Rates {
             *count = count.saturating_add(1);
             return *count <= most;
         }
-        // Whose window is over begins anew in any case.
+        // A peer whose window is over begins again in any case.
         let many = self.kept.saturating_mul(2).max(RATES_KEPT);
         if self.counts.len() >= many.min(MAX_WATCHED_PEERS) {
             self.counts.retain(|_, (since, _)| !over(since));

@@ -1,10 +1,10 @@
 //! [`Accusation`] and [`Proof`]: what convicts a member, and who is convicted by it.
 //!
-//! Whoever accuses another signs that it does. An accusation therefore convicts one of two: the
-//! accused, if it has signed two views that contradict each other, or else the accuser, who has
-//! looked at them and says that it has. Nobody who follows the protocol signs either. Where
-//! the statements contradict each other and the certificate of the accused is not at hand, or has
-//! ended, nobody can say what it has signed: then nobody is convicted.
+//! A member that accuses another signs that it does. An accusation therefore convicts one of two:
+//! the accused, if it has signed two views that contradict each other, or else the accuser, who has
+//! looked at them and says that it has. No member that follows the protocol signs either. Where the
+//! statements contradict each other and the certificate of the accused is not at hand, or has
+//! ended, no member can say what it has signed: then none is convicted.
 
 #![cfg_attr(
     not(test),
@@ -84,10 +84,10 @@ impl Accusation {
         credentials.verify(&self.accuser, &self.statement(), &self.signature)
     }
 
-    /// Whether the accused signed both statements, and they contradict each other; none if nobody
-    /// can say what it has signed.
+    /// Whether the accused signed both statements, and they contradict each other; none if what it
+    /// has signed cannot be verified.
     pub(crate) fn is_right(&self, credentials: &dyn Credentials) -> Option<bool> {
-        // Two that do not contradict each other convict nobody, whoever has signed them.
+        // Two that do not contradict each other convict no member, whichever has signed them.
         if !self.contradicts() {
             return Some(false);
         }
@@ -101,7 +101,7 @@ impl Accusation {
     }
 }
 
-/// What a member has signed that nobody who follows the protocol signs.
+/// What a member has signed, and no member signs that follows the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// Two statements that contradict each other.

@@ -131,7 +131,7 @@ impl Chord {
         self.shared.trust.forget_ended_views();
         self.audits.stop();
         self.keeping.stop();
-        // Whoever waits for a lookup hears of its end before its own work is ended.
+        // A part that waits for a lookup is notified of its end before its own work is ended.
         let cx = &mut cx!(self, now);
         self.lookups.fail_all(cx, LookupFailure::Left);
         self.settle(now);
@@ -155,7 +155,7 @@ impl Chord {
         true
     }
 
-    /// Takes in what was proven before this start, so that nobody has to prove it again. What is no
+    /// Takes in what was proven before this start, so that it need not be proven again. What is no
     /// proof changes nothing.
     pub fn recall(&mut self, now: Instant, proof: Proof) {
         self.witness.recall(&mut cx!(self, now), proof);

@@ -62,7 +62,7 @@ impl Chord {
         self.settle(now);
     }
 
-    /// Takes what a lookup has found to whoever asked.
+    /// Takes what a lookup has found to the part that asked.
     fn lookup_ended(&mut self, now: Instant, end: LookupEnd) {
         let cx = &mut cx!(self, now);
         // Before its asker acts on it: the views are evidence whatever it was for.

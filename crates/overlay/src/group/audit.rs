@@ -1,19 +1,19 @@
 //! Audits: what a member says to strangers is compared with what it says to those around it.
 //!
-//! Neighbours exchange their views all the time, so nobody can tell two of them different stories
-//! for long. A stranger's questions are rarer, and whoever lies to strangers only now and then, and
-//! only to those who do not seem to know its view already, would be found out by chance alone.
-//! So each member looks up a random point now and then, exactly as if its caller had asked for it:
-//! the same steps, the same questions, in the same order, from a point that nobody can foresee.
-//! Whoever is asked cannot tell it from any other lookup. Each view that comes of it goes to one
-//! member next to its author (`witness`).
+//! Neighbours exchange their views all the time, so no member can tell two of them different
+//! stories for long. A stranger's questions are rarer, and a member that lies to strangers only now
+//! and then, and only to those who do not seem to know its view already, would be found out by
+//! chance alone. So each member looks up a random point now and then, exactly as if its caller had
+//! asked for it: the same steps, the same questions, in the same order, from a point that no other
+//! member can foresee. A member that is asked cannot tell it from any other lookup. Each view that
+//! comes of it goes to one member next to its author (`witness`).
 //!
 //! Of every other lookup too some views are told, with the share of the configuration. Whom they
 //! are told to is not the author's choice: its view may name accomplices only, so the lookup's last
 //! group says who stands next to it.
 //!
-//! Source: "Our Brothers' Keepers" §3.4, by which whoever tells its neighbours and others different
-//! groups is found out by asking both.
+//! Source: "Our Brothers' Keepers" §3.4, by which a member that tells its neighbours and others
+//! different groups is found out by asking both.
 
 use std::time::Instant;
 

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_has_the_owner_of_its_point_in_the_middle() {
+    fn a_group_is_centred_on_its_points_owner() {
         let all = keys((0..25).map(|n| n * 10));
         assert_eq!(
             around(&key(100), 5, all.clone()),

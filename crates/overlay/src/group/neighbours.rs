@@ -1,9 +1,9 @@
 //! This member's own group, and the views exchanged with those in it.
 //!
-//! A neighbour is a member of the own group that has answered itself. Whoever is named by others,
-//! or takes part in ring maintenance, is asked for its view first. One neighbour is asked after the
-//! other, the one that has been silent for longest first; a view that changes is announced to all
-//! of them at once.
+//! A neighbour is a member of the own group that has answered itself. A member that is named by
+//! others, or takes part in ring maintenance, is asked for its view first. One neighbour is asked
+//! after the other, the one that has been silent for longest first; a view that changes is
+//! announced to all of them at once.
 //!
 //! Neighbours keep the successor list right where the first successor lies: those that have
 //! answered lately belong into it.
@@ -53,7 +53,7 @@ pub(crate) struct Neighbours {
     next: Option<Instant>,
     /// When gaps may be looked into again.
     look_again: Option<Instant>,
-    /// When the own view is to be signed anew.
+    /// When the own view is to be signed again.
     sign_at: Option<Instant>,
     signed: Option<Instant>,
     /// Who was asked for its view and cannot be taken in, until when it is not asked again.
@@ -215,7 +215,7 @@ impl Neighbours {
     }
 
     /// Asks `key` for its view, if it would be in the own group and is not yet. Outside the ring
-    /// there is no group, and nobody is asked.
+    /// there is no group, and no member is asked.
     pub(crate) fn consider(&self, cx: &mut Cx<'_>, key: RingKey) {
         if !cx.member || self.contains(&key) || !self.belongs(&key) {
             return;
@@ -349,7 +349,7 @@ impl Neighbours {
         self.group_changed(cx);
     }
 
-    /// The own view has to be signed anew, but not too often.
+    /// The own view has to be signed again, but not too often.
     fn group_changed(&mut self, cx: &Cx<'_>) {
         let earliest = self.signed;
         let earliest =

@@ -1,9 +1,9 @@
 //! Comparing what members say with what they said to others, and what follows from a contradiction.
 //!
-//! Views that lookups meet are passed to neighbours of their authors (`audit`). Whoever holds two
-//! statements of one member that contradict each other has proof, and needs nobody's word: the
-//! proof goes to everybody, and everybody checks it. Whoever tells of it signs that it does, so
-//! that a false accusation is proof against its accuser. A convicted member is treated as if it
+//! Views that lookups meet are passed to neighbours of their authors (`audit`). A member that holds
+//! two statements of another that contradict each other has proof, and needs no other's word: the
+//! proof goes to everybody, and everybody checks it. A member that tells of it signs that it does,
+//! so that a false accusation is proof against its accuser. A convicted member is treated as if it
 //! were not there. Only the ring's owner removes it for good.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -123,7 +123,7 @@ impl Witness {
         }
     }
 
-    /// `from` says that an accusation is false, whoever the accuser is.
+    /// `from` says that an accusation is false, whichever member made it.
     pub(crate) fn handle_false_accusation(
         &mut self,
         cx: &mut Cx<'_>,
@@ -143,7 +143,7 @@ impl Witness {
         }
     }
 
-    /// Nobody can be judged without a certificate. Whoever accuses has it.
+    /// No member can be judged without a certificate. Its accuser has it.
     fn request_certificate(
         &mut self,
         cx: &mut Cx<'_>,
@@ -200,7 +200,7 @@ impl Witness {
         }
     }
 
-    /// Takes in what was proven before this start, so that nobody has to prove it again. What is no
+    /// Takes in what was proven before this start, so that it need not be proven again. What is no
     /// proof changes nothing.
     pub(crate) fn recall(&mut self, cx: &mut Cx<'_>, proof: Proof) {
         if cx.trust.is_convicted(&proof.guilty()) {
@@ -220,7 +220,7 @@ impl Witness {
         }
     }
 
-    /// The proof has been checked: nobody who follows the protocol has signed it.
+    /// The proof has been checked: no member that follows the protocol has signed it.
     fn convict(&mut self, cx: &mut Cx<'_>, proof: Proof) {
         let member = proof.guilty();
         if member == cx.me && !std::mem::replace(&mut self.own, true) {
@@ -287,7 +287,7 @@ fn notice_of(cx: &Cx<'_>, proof: &Proof) -> Option<Message> {
     })
 }
 
-/// What `from` said convicts nobody, or itself.
+/// What `from` said convicts no member, or `from` itself.
 fn blame(cx: &mut Cx<'_>, from: RingKey) {
     cx.count_malformed();
     cx.peers.suspect(cx.now, from);
@@ -299,7 +299,7 @@ fn judge_accusation(trust: &Trust, accusation: &Accusation) -> Judgement {
     };
     let missing = |member: RingKey| match credentials.standing(&member) {
         Standing::Unknown => Judgement::Unknown(member),
-        // Without its certificate nobody can say what it has signed.
+        // Without its certificate its signatures cannot be verified.
         Standing::Certified | Standing::Refused => Judgement::Open,
     };
     match accusation.is_right(credentials) {
@@ -330,7 +330,7 @@ enum Judgement {
     Right,
     /// It has not, and the accuser has signed that it has.
     False,
-    /// It has not, and nobody can say who says so.
+    /// It has not, and it is not known who says so.
     Unsigned,
     /// That cannot be said before somebody's certificate is there.
     Unknown(RingKey),

@@ -79,7 +79,7 @@ pub(crate) fn answer_near(
     let usable = keys.filter(|key| cx.trust.is_usable(key));
     let mut members = around(&point, cx.config.group, usable);
     members.truncate(MAX_LIST);
-    // Where nobody else may be named this member is the nearest that it knows.
+    // Where no other may be named this member is the nearest that it knows.
     if members.is_empty() {
         members.push(cx.me);
     }

@@ -1,4 +1,4 @@
-//! The end of a lookup: everybody around the target is asked, until nobody new appears.
+//! The end of a lookup: everybody around the target is asked, until no new member appears.
 
 use crate::context::Cx;
 use crate::effect::Effect;

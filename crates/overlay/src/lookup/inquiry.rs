@@ -130,7 +130,7 @@ impl LookupEnd {
         };
         let (group, verified) = match found.around {
             Around::Views(views) => (views.group, views.verified),
-            // Nobody has stated a group, so the owner stands for it.
+            // No group was stated, so the owner stands for it.
             Around::Claimed(_) => (vec![found.owner], false),
         };
         Event::LookupDone {

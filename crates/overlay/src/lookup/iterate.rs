@@ -31,7 +31,7 @@ impl VerifiedLookups {
         let offset = Offset::within(&base.distance_to(&lookup.target));
         let point = match offset.filter(|offset| offset.share() >= least) {
             Some(offset) => base.plus(offset),
-            // The paper asks for the target itself, and nobody around it.
+            // The paper asks for the target itself, and none around it.
             None if group.len() > 1 && !lookup.by_the_paper => {
                 return self.finalise(cx, known, id, &group);
             }
@@ -239,7 +239,8 @@ impl VerifiedLookups {
         self.iterate(cx, known, id);
     }
 
-    /// Asks for the certificates of those who were named and are not known, of whoever named them.
+    /// Asks for the certificates of those who were named and are not known, from the members that
+    /// named them.
     pub(super) fn request_certificates(&mut self, cx: &mut Cx<'_>, id: LookupId) {
         let Some(lookup) = self.running.get(&id) else {
             return;

@@ -1,10 +1,10 @@
 //! Lookups: who owns a point of the ring.
 //!
-//! Whoever wants a point looked up leaves an [`Inquiry`], and gets a
+//! A part that wants a point looked up leaves an [`Inquiry`], and gets a
 //! [`LookupEnd`](inquiry::LookupEnd) with its own [`Asker`] in it. A lookup knows nothing else of
 //! those who ask. There are two kinds:
 //!
-//! - [`VerifiedLookups`] of members with credentials, which take nobody's word alone. `verified`
+//! - [`VerifiedLookups`] of members with credentials, which take no member's word alone. `verified`
 //!   begins, judges and ends them; `iterate` goes from group to group to the target, and `finalise`
 //!   asks all around it. `paper` is the paper's own rule, for comparison.
 //! - [`PlainLookups`] as Chord has them, for members without credentials and for comparison.
@@ -74,7 +74,7 @@ impl Lookups {
         Ok(id)
     }
 
-    /// Forgets the lookups of askers like this one. Nobody is told.
+    /// Forgets the lookups of askers like this one. They are not notified.
     pub(crate) fn cancel(&mut self, cx: &mut Cx<'_>, asker: Asker) {
         let mut ids = self.plain.take_of(asker);
         ids.extend(self.verified.take_of(asker));

@@ -2,8 +2,8 @@
 //! answerer's group.
 //!
 //! If the two name the same owner of the step's point, the answer is believed. If not, two others
-//! are asked, a few times. What two members agree on is final: nothing is merged, and nobody near
-//! the target is asked whether anybody is missing.
+//! are asked, a few times. What two members agree on is final: nothing is merged, and no member
+//! near the target is asked whether one is missing.
 //!
 //! Source: "Our Brothers' Keepers" §3.4, with fingers of whole groups, and with iterative instead
 //! of recursive lookups.

@@ -7,8 +7,9 @@
 //!
 //! It cannot loop: only members strictly between the answering one and the target become
 //! candidates, none is asked twice, and at most [`MAX_HOPS`] are asked. A silent member costs one
-//! time limit: at the first repetition the next candidate is asked beside it. When nobody is left
-//! to ask, the lookup begins again from this member's own pointers, at most [`MAX_RESTARTS`] times.
+//! time limit: at the first repetition the next candidate is asked beside it. When no candidate is
+//! left to ask, the lookup begins again from this member's own pointers, at most [`MAX_RESTARTS`]
+//! times.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
@@ -242,7 +243,7 @@ impl PlainLookups {
         };
         lookup.in_flight = lookup.in_flight.saturating_sub(1);
         let is_member = matches!(answer, Some(Message::Closer { .. } | Message::Owner { .. }));
-        // From outside nobody is known to be in a ring before the first answer.
+        // From outside no member is known to be in a ring before the first answer.
         if lookup.outside && is_member {
             cx.effect(Effect::RingSeen);
         }
@@ -333,7 +334,7 @@ impl PlainLookups {
         lookup.wake = Some(cx.now + pause);
     }
 
-    /// `claimed_by`: who says that it is the target's predecessor, if nobody confirmed it.
+    /// `claimed_by`: who says that it is the target's predecessor, if no other confirmed it.
     fn done(&mut self, cx: &mut Cx<'_>, id: LookupId, owner: RingKey, claimed_by: Option<RingKey>) {
         let Some(lookup) = self.take(cx, id) else {
             return;

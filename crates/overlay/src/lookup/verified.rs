@@ -8,8 +8,8 @@
 //! 2. Three random members of the group are asked whom they know around the next point; of all that
 //!    they name, the g nearest certified members are the next group. If these stand too far apart,
 //!    others may have been left out, and three more are asked (`iterate`).
-//! 3. At the target all members of the group are asked for their signed views, and whoever is
-//!    nearer is asked too, until nobody new appears. The first member at or after the target that
+//! 3. At the target all members of the group are asked for their signed views, and nearer
+//!    ones are asked too, until no new one appears. The first member at or after the target that
 //!    has answered is the owner (`finalise`).
 //! 4. If the last group is as dense as the ring, that is the result. If not, the lookup makes
 //!    another attempt with more askers, adds what it finds there, and accepts a result that does
@@ -123,7 +123,7 @@ pub(crate) struct Verified {
     pub(super) spacings: Vec<f64>,
     /// Who answered first at each step of the present way.
     hops: Vec<RingKey>,
-    /// Whether nobody has answered at the present step so far.
+    /// Whether no member has answered at the present step so far.
     unanswered: bool,
     /// Questions asked so far.
     pub(super) questions: u32,
@@ -187,7 +187,7 @@ impl Verified {
         self.clear_waiting();
         self.named = self.near.clone();
         self.present.extend(me);
-        // Whoever was asked on the way was asked another question.
+        // Members that were asked on the way were asked another question.
         self.asked = self.present.union(&self.absent).copied().collect();
     }
 }
@@ -288,7 +288,7 @@ impl VerifiedLookups {
                 let offset = *offset;
                 self.iterate_to_finger(cx, known, id, offset);
             }
-            // Chosen at random, so that nobody can prepare what this member sees of itself.
+            // Chosen at random, so that no other can prepare what this member sees of itself.
             Origin::AnyFinger => match known.fingers.entries().choose(cx.rng) {
                 Some(finger) => {
                     let (point, group) = (cx.me.plus(finger.offset), finger.group.clone());
@@ -458,7 +458,7 @@ impl VerifiedLookups {
         }
     }
 
-    /// A step found nobody to go on with.
+    /// A step found no member to go on with.
     pub(super) fn attempt_failed(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
         let lost = self.running.get(&id);
         let group = lost.and_then(|l| l.last.clone()).unwrap_or_default();

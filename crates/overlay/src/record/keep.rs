@@ -1,7 +1,7 @@
 //! What a member keeps of others' records, and how those who should have a copy get one.
 //!
 //! The g members around a record's point keep it. Each knows its own group and what its neighbours
-//! say of theirs, so it knows who else ought to have it. Whoever comes into the own group is
+//! say of theirs, so it knows who else ought to have it. A member that comes into the own group is
 //! offered what it ought to have, by number; it asks for what it misses. Once in [`RECORD_ROUND`]
 //! one neighbour is offered everything again, so that what was lost is found.
 
@@ -190,7 +190,7 @@ impl Keeping {
         if !cx.member || cx.is_suspect(&walk.to) {
             return;
         }
-        // It may have come just now, so that nobody names it so far.
+        // It may have come just now, so that no neighbour names it so far.
         let vicinity = Vicinity::new(cx, group).with(walk.to);
         let mut after = walk.after;
         let mut records = Vec::new();

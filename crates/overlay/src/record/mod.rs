@@ -1,11 +1,11 @@
 //! Records: small signed values that members leave in the ring, kept by the group around their
 //! point.
 //!
-//! A record stands under the id of whoever signed it and a name of their choice: nobody can write
-//! under, or squat, another member's name. Its point on the ring follows from both, and the g
-//! members around that point keep it. Newer numbers replace older ones; a record without a value
-//! says that there is none any more. Each carries the ring owner's certificate of its author, so
-//! that whoever keeps it can judge it, and bound what one member leaves there.
+//! A record stands under the id of the member that signed it and a name of its choice: no other can
+//! write under that name, or squat it. Its point on the ring follows from both, and the g members
+//! around that point keep it. Newer numbers replace older ones; a record without a value says that
+//! there is none any more. Each carries the ring owner's certificate of its author, so that its
+//! keepers can judge it, and bound what one member leaves there.
 //!
 //! - `store`: what this member keeps. `keep`: what it answers, and how copies get to those who miss
 //!   them. `find`: putting and getting.
@@ -37,7 +37,7 @@ pub struct Record {
     pub value: Vec<u8>,
     /// Goes up with each record of this author and name.
     pub number: u64,
-    /// Seconds since 1970 after which nobody keeps it.
+    /// Seconds since 1970 after which no member keeps it.
     pub expires: u64,
     /// By the author, of the [`statement`](Self::statement).
     pub signature: [u8; SIGNATURE_LEN],

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_records_replace_older_ones_and_not_the_other_way_round() {
+    fn only_newer_records_replace_older_ones() {
         let mut store = Store::default();
         let point = Record::point(&[1; 32], b"a");
         assert!(store.keep([1; 32], record("a", 2, "two")));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn all_members_together_fill_what_there_is_room_for() {
+    fn all_members_together_are_bounded() {
         let mut store = Store::default();
         let members = u8::try_from(MAX_RECORDS / MAX_RECORDS_OF_MEMBER).unwrap();
         for author in 1..=members {

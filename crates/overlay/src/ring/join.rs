@@ -75,7 +75,7 @@ impl Ring {
         cx.requests.forget(|purpose| *purpose == Purpose::Join);
     }
 
-    /// On its way after a crash: if nobody answers for long, this member founds a ring of one.
+    /// On its way after a crash: if no member answers for long, this member founds a ring of one.
     pub(crate) fn resume(&mut self, cx: &mut Cx<'_>) {
         if !self.is_member() {
             self.joining.alone_at = Some(cx.now + cx.jittered(RESUME_ALONE_AFTER));
@@ -109,7 +109,7 @@ impl Ring {
         }
     }
 
-    /// Nobody has answered for long: a ring of one.
+    /// No member has answered for long: a ring of one.
     pub(crate) fn found_alone(&mut self, cx: &mut Cx<'_>) {
         self.found(cx);
         // Those who did not answer may come later, or be a ring of their own: they are out of
@@ -178,7 +178,7 @@ impl Ring {
         if joining.refusals < MAX_JOIN_REFUSALS || !verified {
             return self.ask_future_predecessor(cx, predecessor);
         }
-        // It is there, and lets nobody in: a malicious router. Those after this member are known
+        // It is there, and lets no member in: a malicious router. Those after this member are known
         // from others.
         let list = self.with_those_around(cx, Vec::new(), &predecessor);
         self.take_place(cx, predecessor, list);
@@ -233,7 +233,7 @@ impl Ring {
     }
 
     /// The list that the future predecessor gave, with those that it left out and that have
-    /// answered themselves; none beyond `last`, because whoever stands between may be unknown.
+    /// answered themselves; none beyond `last`, because those that stand between may be unknown.
     fn with_those_around(
         &self,
         cx: &Cx<'_>,
@@ -265,7 +265,7 @@ impl Ring {
         predecessor: &RingKey,
         list: &[RingKey],
     ) -> Option<RingKey> {
-        // A plain lookup passes nobody by for what it says of its group.
+        // A plain lookup passes no member by for what it says of its group.
         if !cx.trust.has_credentials() || self.joining.steps >= MAX_JOIN_STEPS {
             return None;
         }

@@ -5,14 +5,14 @@
 //! step:
 //!
 //! - One operation runs at a time ([`Operation`]); notifications that come meanwhile wait.
-//! - While its query is open, a member answers state queries with "pending", so that nobody reads a
-//!   state that is about to change. Pings it answers at once.
+//! - While its query is open, a member answers state queries with "pending", so that no member
+//!   reads a state that is about to change. Pings it answers at once.
 //!
 //! The step counts as done at the moment at which the asked member answered: the asker's old state
 //! has been invisible since before that.
 //!
 //! Zave's lists always have r entries, with a made-up entry `last + 1` after a removal. Here the
-//! list just gets shorter: nobody stands between `last` and `last + 1`, so no member is skipped
+//! list just gets shorter: no member stands between `last` and `last + 1`, so none is skipped
 //! either way. A list never reaches past its own member, so in a ring of m < r + 1 members it has m
 //! − 1 entries; in a ring of one it is empty, and the member is its own successor.
 //!
@@ -258,7 +258,7 @@ impl Ring {
     /// The list that follows from `head` being the first successor and `rest` its own list.
     ///
     /// Neighbours that answered themselves belong into it even if the head leaves them out; but
-    /// none beyond the last that the head names, because whoever stands between would be
+    /// none beyond the last that the head names, because a member that stands between would be
     /// skipped.
     fn list_after(
         &self,
@@ -279,7 +279,7 @@ impl Ring {
             .filter(|key| crate::key::between(&head, key, &last) && !list.contains(key));
         let (neighbours, doubtful): (Vec<RingKey>, Vec<RingKey>) =
             left_out.partition(|key| group.answered_lately(cx, key));
-        // Whoever the head leaves out is dead, or the head lies: it is asked at once.
+        // A neighbour that the head leaves out is dead, or the head lies: it is asked at once.
         for key in doubtful {
             group.contact(cx, key);
         }

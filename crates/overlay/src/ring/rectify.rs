@@ -32,7 +32,7 @@ impl Ring {
                 // It pointed here, and now somebody stands between.
                 cx.send(present, Message::StabiliseSoon);
             }
-            // It answered a moment ago; whoever notifies without end must not keep this member
+            // It answered a moment ago; a peer that notifies without end must not keep this member
             // pending.
             Some(_) if self.vouched_until.is_some_and(|until| until > cx.now) => {}
             Some(present) => {
@@ -64,7 +64,7 @@ impl Ring {
     fn adopt_predecessor(&mut self, cx: &mut Cx<'_>, predecessor: RingKey) {
         self.set_predecessor(cx, Some(predecessor));
         if self.pointers.successors.is_empty() {
-            // Alone until now: whoever joined is also the successor.
+            // Alone until now: the member that joined is also the successor.
             self.stabilise_by(cx.now);
         }
     }

@@ -14,12 +14,12 @@
 //! Best successors only ever get closer this way, so the rings grow together like a ring with new
 //! members.
 //!
-//! The lookup is a verified one, from outside: its way begins at one stranger and goes along
-//! points that this member computes. Nobody's word that all is well is enough: those around the
+//! The lookup is a verified one, from outside: its way begins at one stranger and goes along points
+//! that this member computes. No single member's word that all is well is enough: those around the
 //! own place have to answer themselves, with signed views, and to stand as dense as the own group
 //! and as the groups on the way. Otherwise another stranger is asked as well, up to five. Of the
-//! others around, whoever has answered is asked into the own group: so a first successor that only
-//! a malicious router's list would follow does not replace honest ones. A member without
+//! others around, those that have answered are asked into the own group: so a first successor that
+//! only a malicious router's list would follow does not replace honest ones. A member without
 //! credentials takes a plain lookup, and the first answer.
 //!
 //! Source: the idea is from Shafaat, Ghodsi and Haridi, "Dealing with Network Partitions in
@@ -64,7 +64,7 @@ impl Ring {
         let interval = cx.jittered(interval.mul_f64(cx.health_multiplier()));
         self.next_probe = Some(cx.now + interval);
         let neighbour = |key: &RingKey| self.pointers.contains(key);
-        // Whoever may not be used knows no way to anybody.
+        // A member that may not be used knows no way to others.
         let usable = |key: &RingKey| cx.standing(key) != Standing::Refused;
         let strangers = cx.peers.known();
         let strangers = strangers.filter(|key| !neighbour(key) && usable(key));
@@ -83,7 +83,7 @@ impl Ring {
         cx.effect(Effect::LookUp(Box::new(inquiry)));
     }
 
-    /// Whoever is gone may be in another part of a divided ring.
+    /// A neighbour that is gone may be in another part of a divided ring.
     pub(crate) fn neighbour_lost(&mut self, cx: &mut Cx<'_>) {
         self.lost = Some(cx.now);
         let soon = cx.now + cx.jittered(REUNITE_INTERVAL_VERIFIED);

@@ -40,7 +40,7 @@ impl Arrival {
 pub(super) struct Arrivals {
     waiting: BTreeMap<RequestId, Arrival>,
     /// By sender, the sender's number and what is said, so that a second try is no second message,
-    /// and nobody hides one behind another.
+    /// and no message hides behind another.
     labels: BTreeMap<(Name, Digest), RequestId>,
     /// How many each neighbour has brought.
     brought: BTreeMap<RingKey, usize>,
@@ -294,8 +294,8 @@ impl Routing {
                 self.arrivals.remove(label);
                 continue;
             }
-            // Whoever has carried the message may swallow what belongs to it: the sender is asked
-            // directly, too.
+            // The routers that carried the message may swallow what belongs to it: the sender is
+            // asked directly, too.
             let direct = Hop {
                 neighbour: arrival.origin,
                 number: arrival.proof.number,

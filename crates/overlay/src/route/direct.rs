@@ -1,6 +1,6 @@
 //! Messages that come directly from their sender.
 //!
-//! Whoever gets a message over a link with its sender, who says that it is its own
+//! A member that gets a message over a link with its sender, who says that it is its own
 //! ([`Message::Own`]), needs no word of others: the link says whose it is, and takes no packet
 //! twice. Such a message is delivered at once, and a few bytes say so to its sender. Two crossings
 //! are enough then.
@@ -11,8 +11,8 @@
 //! crosses three times, as what comes through others does. And what was delivered is remembered for
 //! as long as any copy of it may be delivered: a sender gives up before, so it confirms none later.
 //!
-//! A receiver that starts anew between a delivery and its word of it may get the message again. And
-//! of two routers that both take a point for their own each may.
+//! A receiver that starts again between a delivery and its word of it may get the message again.
+//! And of two routers that both take a point for their own each may.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -119,8 +119,8 @@ pub(super) struct Clock {
 impl Clock {
     pub(super) fn at(&mut self, now: Instant, rng: &mut impl Rng) -> u64 {
         // 0 says that nothing was told.
-        let anew = || (now, u64::from(rng.next_u32()).saturating_add(1) << 24);
-        let (began, first) = *self.began.get_or_insert_with(anew);
+        let begin = || (now, u64::from(rng.next_u32()).saturating_add(1) << 24);
+        let (began, first) = *self.began.get_or_insert_with(begin);
         first.saturating_add(now.saturating_duration_since(began).as_secs())
     }
 }
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_is_full_nothing_is_sure_for_as_long() {
+    fn a_full_memory_makes_new_messages_unsure() {
         let (mut delivered, now) = (Delivered::default(), Instant::now());
         let senders = u16::try_from(MAX_DELIVERED / MAX_DELIVERED_OF_MEMBER).unwrap();
         let most = u64::try_from(MAX_DELIVERED_OF_MEMBER).unwrap();
@@ -278,14 +278,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_goes_on_and_begins_elsewhere_after_a_start() {
+    fn a_clock_advances_and_restarts_elsewhere() {
         let (mut rng, now) = (StdRng::seed_from_u64(1), Instant::now());
         let mut clock = Clock::default();
         let first = clock.at(now, &mut rng);
         assert_ne!(first, 0);
         let later = now + Duration::from_secs(7);
         assert_eq!(clock.at(later, &mut rng), first + 7);
-        let anew = Clock::default().at(later, &mut rng);
-        assert!(anew.abs_diff(first) > 1_000, "{first} {anew}");
+        let restarted = Clock::default().at(later, &mut rng);
+        assert!(restarted.abs_diff(first) > 1_000, "{first} {restarted}");
     }
 }

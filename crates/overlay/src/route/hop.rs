@@ -124,12 +124,12 @@ impl Routing {
             let dense = apart && density.stretch(&around) <= DENSE;
             dense.then(|| owner_within(&around, target, usable))?
         };
-        // Whoever comes next after one that is silent is not the owner.
+        // The member next after a silent one is not the owner.
         found.filter(|owner| !is_silent(owner))
     }
 
-    /// Whom to hand a message for `target` to: nobody of `avoid`; `attempt` says which of the ways
-    /// to begin with. None if there is nobody before the target.
+    /// Whom to hand a message for `target` to: none of `avoid`; `attempt` says which of the ways to
+    /// begin with. None if there is no member before the target.
     pub(super) fn next_hop(
         &mut self,
         cx: &mut Cx<'_>,

@@ -1,7 +1,7 @@
 //! Messages that travel through the ring, from router to router, to a member or to the owner of a
 //! point.
 //!
-//! Whoever forwards one draws the next router at random from the group of the farthest finger
+//! A router that forwards one draws the next router at random from the group of the farthest finger
 //! before the target, so that no router stands on every way between two others (`hop`). A message
 //! crosses three times:
 //!
@@ -11,12 +11,12 @@
 //! 3. `Confirm` goes there once more, sealed for the receiver, with that number. Only now is the
 //!    message delivered (`arrive`).
 //!
-//! A receiver that is not confirmed asks again, at last directly, so that nobody on the way can
+//! A receiver that is not confirmed asks again, at last directly, so that no router on the way can
 //! keep a message from it whose sender believes that it has arrived. So the sender knows who has
 //! it, and the receiver that the sender has sent it now: neither those on the way nor a message
-//! that was recorded can deceive them. What is sent to a member is sealed for it; what is sent to a
-//! point can be read by those on the way, because nobody knows before whose it is, and whoever
-//! claims the point is believed: the answer says which of the two.
+//! that was recorded can deceive them. What is sent to a member is sealed for it. What is sent to a
+//! point can be read by those on the way, because it is not known before whose it is. The member
+//! that claims the point is believed: the answer says which of the two.
 //!
 //! What comes directly from its sender, as `Own`, and has not been held back, needs no more than
 //! the link that it comes over: it is delivered at once, and `Delivered` tells the sender
@@ -24,8 +24,8 @@
 //!
 //! A message that is not answered in time goes again by another group (`send`), and at last
 //! directly to its receiver, who for a point is looked up first. Routers tell each other what they
-//! have taken on if its answer takes long, so that a dead one is passed by at once; whoever takes
-//! on messages whose answers do not come is chosen less. That is an opinion, and no evidence.
+//! have taken on if its answer takes long, so that a dead one is passed by at once; a router that
+//! takes on messages whose answers do not come is chosen less. That is an opinion, and no evidence.
 //!
 //! Source: "Our Brothers' Keepers" §3.5, and §4.2 for the three crossings.
 
@@ -263,6 +263,6 @@ impl Routing {
     }
 }
 
-/// Times in the order in which they come, each for one id. Whoever is done is dropped from the
+/// Times in the order in which they come, each for one id. One that is done is dropped from the
 /// front.
 type Watch = VecDeque<(Instant, RequestId)>;

@@ -7,8 +7,8 @@ use crate::key::RingKey;
 pub enum Destination {
     /// To this router, sealed for it.
     Member(RingKey),
-    /// To whoever owns this point. Those on the way can read it, and whoever claims the point is
-    /// believed.
+    /// To the owner of this point. Those on the way can read it, and the member that claims the
+    /// point is believed.
     Point(RingKey),
 }
 
@@ -45,7 +45,7 @@ pub enum RouteError {
 /// Why a routed message has not arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteFailure {
-    /// Nobody answered, whichever way it went.
+    /// No answer came, whichever way it went.
     #[error("no answer, whichever way the message went")]
     NoAnswer,
     /// The owner of the point was not found.

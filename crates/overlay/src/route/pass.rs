@@ -2,8 +2,8 @@
 //!
 //! Each hop gives a message a number of its own, remembers whom it came from and whom it went to,
 //! and so the answer finds its way back and the confirmation its way there without a further
-//! choice. Whoever has taken a message on says so only if no answer comes through it soon, for
-//! several messages at once: on a fast network that costs nothing.
+//! choice. A router that has taken a message on says so only if no answer comes through it soon,
+//! for several messages at once: on a fast network that costs nothing.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -43,7 +43,7 @@ struct ForwardEntry {
     label: Option<RequestId>,
     target: RingKey,
     hops_left: u8,
-    /// Empty once nobody needs it any more.
+    /// Empty once it is not needed any more.
     payload: Vec<u8>,
     tried: Vec<RingKey>,
     sent: Instant,
@@ -225,7 +225,7 @@ impl Routing {
         forwards.insert(id, entry);
         let (target, hops_left, payload) = (forward.target, forward.hops_left, forward.payload);
         let message = match forward.came_from {
-            // Nobody says of what it carries for others that it is its own.
+            // No router says of what it carries for others that it is its own.
             Source::Hop(..) => Message::Route {
                 id,
                 target,
@@ -298,7 +298,7 @@ impl Routing {
             return cx.send(from, Message::Confirm { id, payload });
         }
         if self.outbox.is_open(route) {
-            // Somebody on that way makes answers up, and nobody can tell who.
+            // Some router on that way makes answers up, and it cannot be told which.
             self.preferences.note(from, Conduct::NoAnswer);
         }
         cx.out.counters.unsolicited += 1;
@@ -444,8 +444,8 @@ impl Routing {
         self.send_forward(cx, forward);
     }
 
-    /// Forgets what is too old. Whoever took such a message on and brought no answer has lost it,
-    /// or somebody behind it has.
+    /// Forgets what is too old. A router that took such a message on and brought no answer has lost
+    /// it, or one behind it has.
     fn forget_forwards(&mut self, cx: &mut Cx<'_>) {
         while let Some(oldest) = self.forwards.open.first_entry() {
             if cx.now < oldest.get().sent + FORWARD_TIME {

@@ -1,5 +1,5 @@
 //! How long something is waited for: as long as it uses to take, and twice as long after each time
-//! that it did not come, so that whoever is overloaded is not given more to do.
+//! that it did not come, so that an overloaded peer is not given more to do.
 //!
 //! Source: RFC 6298 §2 and §5.5.
 

@@ -59,7 +59,7 @@ pub(super) enum Secret {
 pub(super) struct Proof {
     /// The sender's number for the message.
     pub(super) number: u64,
-    /// The receiver's, which nobody could know before.
+    /// The receiver's, which no other member could know before.
     pub(super) challenge: u64,
     /// Of the target and the body, as it was carried.
     pub(super) digest: Digest,

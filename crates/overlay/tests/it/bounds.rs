@@ -1,4 +1,4 @@
-//! What happens at the bounds, and to answers that nobody asked for.
+//! What happens at the bounds, and to answers without a request.
 
 use ringway_overlay::limits::{MAX_LOOKUPS, MAX_REQUESTS_PER_PEER};
 use ringway_overlay::{LookupError, Message};
@@ -6,7 +6,7 @@ use ringway_overlay::{LookupError, Message};
 use crate::{chord, key, member, sent, start};
 
 #[test]
-fn a_lookup_needs_a_ring_and_a_free_place() {
+fn lookups_need_a_ring_and_a_free_slot() {
     let now = start();
     assert_eq!(chord(1).lookup(now, key(9)), Err(LookupError::NotMember));
     let mut chord = member(now, &[150, 200, 250]);
@@ -21,8 +21,9 @@ fn a_lookup_needs_a_ring_and_a_free_place() {
     );
 }
 
+/// For the rest of the second; other members still get theirs.
 #[test]
-fn a_member_that_asks_too_often_gets_no_answers_for_the_rest_of_the_second() {
+fn requests_past_the_rate_get_no_answer() {
     let now = start();
     let mut chord = member(now, &[150, 200, 250]);
     sent(&mut chord);
@@ -41,7 +42,7 @@ fn a_member_that_asks_too_often_gets_no_answers_for_the_rest_of_the_second() {
 }
 
 #[test]
-fn answers_to_nothing_from_others_or_of_the_wrong_kind_change_nothing_and_are_counted() {
+fn unsolicited_and_malformed_answers_are_counted_and_ignored() {
     let now = start();
     let mut chord = member(now, &[150, 200, 250]);
     let before = chord.snapshot();

@@ -83,7 +83,7 @@ fn around_100() -> Vec<View> {
 }
 
 #[test]
-fn the_group_fills_with_those_who_answer_and_is_stated() {
+fn members_that_answer_form_the_stated_group() {
     let now = start();
     let mut chord = secure(now, Notary::new(key(100)));
     give_views(&mut chord, now, &around_100());
@@ -183,7 +183,7 @@ fn the_refused_are_never_asked() {
 }
 
 #[test]
-fn a_member_that_tells_two_stories_is_convicted_by_what_it_signed() {
+fn two_signed_stories_convict_their_author() {
     let now = start();
     let mut chord = secure(now, Notary::new(key(100)));
     give_views(&mut chord, now, &around_100());
@@ -226,7 +226,7 @@ fn convicted_by(chord: &mut Chord) -> Option<Proof> {
     proofs.next()
 }
 
-/// What member `accuser` says of whoever is the author of `first`.
+/// What member `accuser` says of the author of `first`.
 fn accusation(accuser: u8, first: SignedHeader, second: SignedHeader) -> Box<Accusation> {
     let credentials = Notary::new(key(accuser));
     let accusation = Accusation::sign(&credentials, key(accuser), first, second);
@@ -294,7 +294,7 @@ fn accusation_of_me(accuser: u8) -> Box<Accusation> {
 }
 
 #[test]
-fn a_false_accuser_is_convicted_and_all_are_notified() {
+fn false_accusers_are_convicted_and_all_are_notified() {
     let now = start();
     let of_others = no_contradictions().map(|(first, second)| accusation(90, first, second));
     for (n, accusation) in of_others
@@ -318,11 +318,11 @@ fn a_false_accuser_is_convicted_and_all_are_notified() {
         let told = sent(&mut chord).into_iter();
         let mut told = told.filter(|t| matches!(t.message, Message::FalseAccusation { .. }));
         let told = told.next().expect("the others are told");
-        // Whoever hears of it, by anybody, finds the same.
+        // A member that receives it, from any other, finds the same.
         let mut other = secure(now, Notary::new(key(100)));
         other.handle_message(now, key(110), told.message);
         assert_eq!(convicted_by(&mut other), proof, "number {n}");
-        // And nobody needs to be told again after a start.
+        // And no member needs to be notified again after a start.
         let mut later = secure(now, Notary::new(key(100)));
         later.recall(now, proof.expect("it is convicted"));
         assert_eq!(later.convicted().count(), 1, "number {n}");
@@ -348,7 +348,7 @@ fn an_accusation_in_another_name_convicts_no_member() {
 }
 
 #[test]
-fn who_accuses_rightly_cannot_be_called_a_false_accuser() {
+fn a_right_accusation_makes_no_false_accuser() {
     let now = start();
     let (first, second) = two_stories();
     let right = accusation(90, first, second);
@@ -357,7 +357,7 @@ fn who_accuses_rightly_cannot_be_called_a_false_accuser() {
     chord.handle_message(now, key(110), said.clone());
     assert_eq!(chord.convicted().count(), 0);
     assert_eq!(chord.counters().malformed, 1);
-    // Nobody can say what a member has signed whose certificate has ended: nothing follows.
+    // Without a valid certificate of its author a signature cannot be verified: nothing follows.
     let mut notary = Notary::new(key(100));
     notary.refused = vec![key(200)];
     let mut chord = secure(now, notary);
@@ -372,8 +372,9 @@ fn who_accuses_rightly_cannot_be_called_a_false_accuser() {
     assert_eq!(chord.counters().malformed, 0);
 }
 
+/// Of the accused and, if the accusation is false, of the accuser.
 #[test]
-fn accused_and_accuser_have_to_be_known_before_one_of_them_is_convicted() {
+fn convictions_wait_for_unknown_certificates() {
     let now = start();
     for (accuses, guilty) in [(two_stories(), 200), (no_contradictions()[1], 210)] {
         let mut notary = Notary::new(key(100));
@@ -410,7 +411,7 @@ fn accused_and_accuser_have_to_be_known_before_one_of_them_is_convicted() {
 /// A certificate can end, by the clock or by a statement, between the look at the member's standing
 /// and the look at its signature.
 #[test]
-fn a_certificate_that_ends_meanwhile_makes_no_false_accuser() {
+fn a_certificate_ending_meanwhile_makes_no_false_accuser() {
     let now = start();
     let (first, second) = two_stories();
     let right = accusation(90, first, second);
@@ -425,9 +426,9 @@ fn a_certificate_that_ends_meanwhile_makes_no_false_accuser() {
     assert_eq!(chord.counters().malformed, 0);
 }
 
-/// Those who are convicted are used by nobody, so their certificates are the first to be forgotten.
+/// Convicted members are not used, so their certificates are the first to be forgotten.
 #[test]
-fn a_convicted_member_whose_certificate_is_forgotten_is_asked_for_once() {
+fn a_convicted_members_certificate_is_requested_once() {
     let now = start();
     let (first, second) = two_stories();
     let notary = Notary::new(key(100));
@@ -452,7 +453,7 @@ fn a_convicted_member_whose_certificate_is_forgotten_is_asked_for_once() {
 }
 
 #[test]
-fn so_many_accusers_are_asked_for_certificates_and_no_more() {
+fn accusers_asked_for_certificates_are_bounded() {
     let now = start();
     let mut notary = Notary::new(key(100));
     notary.certified.retain(|known| *known != key(200));
@@ -468,7 +469,7 @@ fn so_many_accusers_are_asked_for_certificates_and_no_more() {
     let asked: Vec<_> = (1..=most).map(|by| accuse(&mut chord, by)).collect();
     assert!(asked.iter().all(Option::is_some), "{asked:?}");
     assert_eq!(accuse(&mut chord, most + 1), None);
-    // Whoever has answered makes room, also if it does not know.
+    // An accuser that has answered makes room, also if it does not know.
     let nothing = Message::Certificates {
         id: asked[0].unwrap(),
         certificates: Vec::new(),
@@ -523,7 +524,7 @@ fn certificates_asked_of(chord: &mut Chord, to: RingKey) -> Option<(u64, Vec<Rin
 }
 
 #[test]
-fn statements_contradict_each_other_by_number_or_by_chain() {
+fn statements_contradict_by_number_or_by_chain() {
     let notary = Notary::new(key(1));
     let sign = |number, previous: Option<&View>, group: &[u8]| {
         let group = group.iter().map(|n| key(*n)).collect();
@@ -637,7 +638,7 @@ fn lie(chord: &mut Chord, now: Instant, liars: &[u8]) {
 }
 
 #[test]
-fn an_answer_that_is_thinner_than_the_ring_is_not_called_verified() {
+fn an_answer_thinner_than_the_ring_is_unverified() {
     // A ring of 256; key 100 knows its neighbours and the groups around its fingers' points.
     let now = start();
     for (liars, verified) in [
@@ -727,7 +728,7 @@ fn two_copies_of_one_home_are_not_convicted() {
 }
 
 #[test]
-fn a_member_that_others_know_later_views_of_begins_a_new_start() {
+fn later_views_known_elsewhere_begin_a_new_start() {
     let now = start();
     let mut chord = secure(now, Notary::new(key(100)));
     give_views(&mut chord, now, &around_100());
@@ -736,7 +737,8 @@ fn a_member_that_others_know_later_views_of_begins_a_new_start() {
     // It was set back: a neighbour has a view that it does not know of.
     let have = before.number() + 3;
     chord.handle_message(at, key(90), Message::GetView { id: 6, have });
-    // Whoever only says so, again and again, or names a number of the far future, changes nothing.
+    // A neighbour that only says so, again and again, or names a number of the far future, changes
+    // nothing.
     for have in [have + (3 << 32), have + (5 << 32), u64::MAX] {
         chord.handle_message(at, key(90), Message::GetView { id: 7, have });
     }
@@ -759,7 +761,7 @@ fn a_member_that_others_know_later_views_of_begins_a_new_start() {
 }
 
 #[test]
-fn a_step_of_the_date_begins_a_new_start() {
+fn a_clock_step_begins_a_new_start() {
     let now = start();
     let notary = Notary::new(key(100));
     let gone = Arc::clone(&notary.gone);

@@ -34,8 +34,9 @@ fn gap(ring: &[RingKey], key: &RingKey) -> usize {
     found.map_or(0, |(place, _)| place)
 }
 
+/// Nearly any gap, by the port alone.
 #[test]
-fn where_the_nonce_is_known_a_member_chooses_nearly_any_gap_by_its_port() {
+fn a_known_nonce_lets_members_choose_gaps() {
     let ring = ring();
     let reached: BTreeSet<usize> = PORTS
         .map(|port| SocketAddr::from(([203, 0, 113, 9], port)))
@@ -45,7 +46,7 @@ fn where_the_nonce_is_known_a_member_chooses_nearly_any_gap_by_its_port() {
 }
 
 #[test]
-fn where_the_owner_draws_the_nonce_afterwards_no_port_is_better_than_another() {
+fn a_nonce_drawn_afterwards_favours_no_port() {
     let ring = ring();
     // The widest gap is the easiest prey. The member takes the port that would fall into it if the
     // nonce were what it guesses.

@@ -165,7 +165,8 @@ impl Credentials for Notary {
         known.then(|| toy_signature(member, statement) == *signature)
     }
 
-    /// Whoever sealed something is named in it, and for whom; anybody can forge it who wants to.
+    /// The member that sealed something is named in it, and for whom; anybody can forge it who
+    /// wants to.
     fn seal(&mut self, to: &RingKey, content: &[u8]) -> Option<Vec<u8>> {
         let known = self.certified.contains(to);
         known.then(|| toy_seal(&self.me, to, content))

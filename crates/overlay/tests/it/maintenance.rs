@@ -18,8 +18,9 @@ fn a_founder_is_a_ring_of_one() {
     assert!(events(&mut chord).contains(&Event::Joined));
 }
 
+/// A ping gets its answer meanwhile.
 #[test]
-fn a_state_query_gets_pending_while_an_operation_runs_and_a_ping_its_answer() {
+fn state_queries_get_pending_during_an_operation() {
     let now = start();
     let mut chord = member(now, &[150, 200, 250]);
     chord.handle_message(now, key(7), Message::GetState { id: 1 });
@@ -47,8 +48,9 @@ fn a_state_query_gets_pending_while_an_operation_runs_and_a_ping_its_answer() {
     );
 }
 
+/// The present successor names it as its predecessor.
 #[test]
-fn a_closer_predecessor_of_the_successor_is_adopted_only_after_it_answered() {
+fn a_closer_successor_is_adopted_after_it_answered() {
     let now = start();
     let mut chord = member(now, &[150, 200, 250]);
     chord.handle_timeout(now);
@@ -70,8 +72,9 @@ fn a_closer_predecessor_of_the_successor_is_adopted_only_after_it_answered() {
     assert_eq!(notified.map(|transmit| transmit.to), Some(key(120)));
 }
 
+/// The next one is notified.
 #[test]
-fn a_silent_head_is_dropped_after_three_tries_and_the_next_one_notified() {
+fn a_silent_head_is_dropped_after_three_tries() {
     let mut now = start();
     let mut chord = member(now, &[150, 200, 250]);
     let sent = let_pass(&mut chord, &mut now, Duration::from_millis(1_600));
@@ -105,8 +108,9 @@ fn an_unreachable_head_is_dropped_without_waiting() {
     assert_eq!(chord.successors(), [key(200), key(250)]);
 }
 
+/// A closer one becomes predecessor at once.
 #[test]
-fn a_closer_notifier_becomes_predecessor_and_a_farther_one_only_if_the_present_is_dead() {
+fn a_farther_notifier_replaces_only_dead_predecessors() {
     let now = start();
     let mut chord = member(now, &[150, 200, 250]);
     assert_eq!(chord.predecessor(), Some(key(50)));
@@ -139,7 +143,7 @@ fn a_predecessor_that_leaves_is_not_waited_for() {
     assert_eq!(chord.predecessor(), None);
     chord.handle_message(now, key(20), Message::Notify);
     assert_eq!(chord.predecessor(), Some(key(20)));
-    // Nobody else can say so of it.
+    // No other can say so of it.
     chord.handle_message(now, key(7), Message::Leaving);
     assert_eq!(chord.predecessor(), Some(key(20)));
 }
@@ -159,8 +163,9 @@ fn endless_notifications_leave_no_member_pending() {
     }
 }
 
+/// After the member that still points to it.
 #[test]
-fn a_restarted_member_takes_its_old_place_after_the_one_that_still_points_to_it() {
+fn a_restarted_member_takes_its_old_place() {
     let now = start();
     let mut chord = chord(100);
     chord.resume(now, &[key(50)]);
@@ -180,7 +185,7 @@ fn a_restarted_member_takes_its_old_place_after_the_one_that_still_points_to_it(
 }
 
 #[test]
-fn joining_goes_on_when_the_place_turns_out_to_be_elsewhere() {
+fn joining_goes_on_when_the_place_moved() {
     let mut now = start();
     let mut chord = chord(100);
     chord.join(now, &[key(50)]);

@@ -145,7 +145,7 @@ pub(crate) fn to_member() -> Destination {
 }
 
 #[test]
-fn a_message_arrives_through_another_and_its_sender_knows() {
+fn a_routed_message_arrives_and_its_sender_knows() {
     for (to, certain) in [(to_member(), true), (Destination::Point(key(150)), false)] {
         let mut ring = Ring::new(Notary::new);
         ring.route(to, b"hello");
@@ -161,7 +161,7 @@ fn a_message_arrives_through_another_and_its_sender_knows() {
 }
 
 #[test]
-fn nothing_is_delivered_before_its_sender_has_confirmed_it() {
+fn nothing_is_delivered_before_its_sender_confirms() {
     let mut ring = Ring::new(Notary::new);
     ring.route(to_member(), b"hello");
     let mut lost = 2;
@@ -182,7 +182,7 @@ fn nothing_is_delivered_before_its_sender_has_confirmed_it() {
 }
 
 #[test]
-fn what_was_recorded_on_the_way_is_not_delivered_again() {
+fn recorded_messages_are_not_delivered_again() {
     let mut ring = Ring::new(Notary::new);
     ring.route(to_member(), b"hello");
     let mut recorded = Vec::new();
@@ -333,7 +333,7 @@ fn hijacked(to: Destination, author: u8, sealer: u8) -> Option<(RingKey, bool, u
 }
 
 #[test]
-fn an_answer_that_the_receiver_has_not_given_is_not_believed() {
+fn only_the_receivers_own_answer_is_believed() {
     let (_, _, genuine) = hijacked(to_member(), 200, 200).unwrap();
     assert_eq!(genuine, 1, "the test makes answers as members do");
     for (author, sealer) in [(110, 110), (200, 110), (250, 250)] {
@@ -346,7 +346,7 @@ fn an_answer_that_the_receiver_has_not_given_is_not_believed() {
 }
 
 #[test]
-fn a_sender_that_is_not_known_proves_itself_and_a_revoked_one_cannot() {
+fn unknown_senders_prove_themselves_and_revoked_ones_cannot() {
     let stranger = |me: RingKey| {
         let mut notary = Notary::new(me);
         if me == key(200) {
@@ -387,9 +387,9 @@ fn what_cannot_be_sent_is_refused() {
         member.route(now, Destination::Member(key(100)), b""),
         Err(RouteError::ToOneself)
     );
-    let nobody = Destination::Member(RingKey::point(b"nobody"));
+    let unknown = Destination::Member(RingKey::point(b"unknown"));
     assert_eq!(
-        member.route(now, nobody, b""),
+        member.route(now, unknown, b""),
         Err(RouteError::NoCertificate)
     );
     let mut outside = Chord::new(key(1), Config::default(), [1; 32]).unwrap();

@@ -72,7 +72,7 @@ impl Sender {
     /// One whose fingers lack these members, and have others behind them.
     fn knowing(seed: u8, without: &[RingKey]) -> Sender {
         let now = start();
-        // Views are not answered here: whoever was asked for one would be taken for dead.
+        // Views are not answered here: a member asked for one would be taken for dead.
         let (chord, groups) = in_a_full_ring(now, seed, 0.0, |point| group_without(point, without));
         Sender {
             now,
@@ -88,7 +88,7 @@ impl Sender {
         self.chord.route(self.now, to, b"hello").unwrap();
     }
 
-    /// Lets time pass; whoever gets the message does as `conduct` says.
+    /// Lets time pass; each hop that gets the message does as `conduct` says.
     fn pass(&mut self, time: Duration, conduct: impl Fn(&RingKey) -> Conduct) {
         let end = self.now + time;
         while self.now < end {
@@ -182,8 +182,9 @@ impl Sender {
     }
 }
 
+/// The whole groups of their first hops, not the hops alone.
 #[test]
-fn each_further_way_leaves_out_the_whole_groups_of_those_before() {
+fn each_way_avoids_the_groups_of_earlier_ones() {
     for seed in 1..=20 {
         let mut sender = Sender::new(seed);
         sender.route();
@@ -204,7 +205,7 @@ fn each_further_way_leaves_out_the_whole_groups_of_those_before() {
 
 /// The receiver is in the group of the finger behind it, and gets the message first.
 #[test]
-fn after_a_direct_try_the_receivers_group_is_avoided() {
+fn the_receivers_group_is_avoided_after_direct_failure() {
     for (seed, receiver) in (1..=20).zip((0..4).cycle()) {
         let mut sender = Sender::new(seed);
         let to = Destination::Member(key(receiver));
@@ -332,9 +333,9 @@ fn known_peers_get_direct_messages_until_silent() {
     assert_eq!(first_hop(&mut sender, to, Conduct::Carry), receiver);
 }
 
-/// Where nobody answers in time more copies would make it worse.
+/// Where no hop answers in time, more copies would make it worse.
 #[test]
-fn after_hops_that_said_nothing_the_next_ones_have_longer() {
+fn hops_after_silent_ones_have_more_time() {
     for (silent, copies) in [(0, 4), (6, 1)] {
         let mut sender = Sender::new(7);
         sender.meet_in_vain();
