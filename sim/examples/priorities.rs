@@ -4,16 +4,16 @@
 //! `cargo run --release -p ringway-sim --example priorities -- [paper|default] [SEEDS] [PARTS]
 //! [CELL] [N,N]`
 //!
-//! Parts: `a`lone, what TCP `k`eeps, `j`ain of late-comers, `n` flows' worth, the same `t`rembling:
-//! hosts that take up to 0.3 ms to answer, `c`hanges from 0 to 1 to 2 beside 1, 4 and 10 CUBICs.
-//! Medians of the seeds. Cells whose names contain CELL; only these N.
+//! Parts: `a`lone, what TCP `k`eeps, `j`ain with late-comers, `n` flows' worth, the same
+//! `t`rembling: hosts that take up to 0.3 ms to answer, `c`hanges from 0 to 1 to 2 beside 1, 4 and
+//! 10 CUBICs. Medians of the seeds. Cells whose names contain CELL; only these N.
 
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a program for whoever works on the algorithm, not for users"
+    reason = "a program for those who work on the algorithm, not for users"
 )]
 
 use std::time::Duration;

@@ -10,7 +10,7 @@
 
 #![allow(
     clippy::print_stdout,
-    reason = "a program for whoever works on the algorithm, not for users"
+    reason = "a program for those who work on the algorithm, not for users"
 )]
 
 use ringway_dtl::Algorithm;

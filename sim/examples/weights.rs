@@ -6,7 +6,7 @@
 
 #![allow(
     clippy::print_stdout,
-    reason = "a program for whoever works on the algorithm, not for users"
+    reason = "a program for those who work on the algorithm, not for users"
 )]
 
 use std::time::Duration;

@@ -36,7 +36,7 @@ pub enum Behaviour {
     Pending,
     /// Answers half of all questions.
     Selective,
-    /// Says to whoever looks for its own place that it stands where it belongs, and colludes
+    /// Says to a member that looks for its own place that it stands where it belongs, and colludes
     /// otherwise: so the parts of a ring that was divided do not hear of each other. Not among
     /// [`Behaviour::ALL`]: there it would only be one that colludes.
     Hide,
@@ -47,12 +47,12 @@ pub enum Behaviour {
     /// Tells those next to it the truth and strangers a lie, as [`Behaviour::TwoFaced`], each with
     /// a start of its own: nothing convicts it. Not among [`Behaviour::ALL`]: it is one that is
     /// never found out.
-    Anew,
+    NewStarts,
     /// Shows the ring as it was when the traitors began: dead members, a view of long ago, old
     /// records.
     Stale,
-    /// Names members far from the point, sends whoever looks for an owner back, and hands messages
-    /// on to anybody.
+    /// Names members far from the point, sends members that look for an owner back, and hands
+    /// messages on to anybody.
     Misroute,
     /// Is honest, and says again to others what it was told, whatever it was.
     Replay,
@@ -103,7 +103,7 @@ impl Behaviour {
         Behaviour::Selective,
     ];
 
-    /// Whether whoever does it is convicted within seconds.
+    /// Whether a member that does it is convicted within seconds.
     #[must_use]
     pub fn shows(self) -> bool {
         matches!(self, Behaviour::Equivocate | Behaviour::Accuse)
@@ -149,7 +149,7 @@ pub struct Adversary {
 }
 
 impl Adversary {
-    /// Nobody yet. `g` is the size of groups.
+    /// No traitors yet. `g` is the size of groups.
     #[must_use]
     pub fn new(registry: &Arc<Registry>, g: usize) -> Adversary {
         Adversary {
@@ -360,7 +360,7 @@ impl Adversary {
     fn view(&mut self, behaviour: Behaviour, me: RingKey, from: RingKey) -> View {
         let truth = self.nearest(&me, self.g, |_| true);
         let group = match behaviour {
-            Behaviour::TwoFaced | Behaviour::Anew if truth.contains(&from) => truth,
+            Behaviour::TwoFaced | Behaviour::NewStarts if truth.contains(&from) => truth,
             Behaviour::Invent => truth,
             _ => {
                 let mut lie = self.lie(behaviour, &me, &me);
@@ -372,7 +372,7 @@ impl Adversary {
         };
         let credentials = MemberOf::new(&self.registry, me);
         let expires = 2_000_000_000;
-        if behaviour == Behaviour::Anew {
+        if behaviour == Behaviour::NewStarts {
             let start = u128::from(self.coin).to_be_bytes();
             return View::sign(&credentials, me, (start, 1 << 33), None, expires, group);
         }

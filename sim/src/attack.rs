@@ -99,7 +99,7 @@ pub struct Outcome {
     pub flagged: usize,
     /// Found another member, and said that it was verified.
     pub wrong: usize,
-    /// Found nobody.
+    /// Found no member.
     pub failed: usize,
     /// The first twenty that did not find the owner, with who would have been right.
     pub mistakes: Vec<(LookupResult, Vec<RingKey>)>,

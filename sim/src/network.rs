@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_arrive_in_time_order_and_out_of_sending_order() {
+    fn messages_arrive_by_time_not_sending_order() {
         let arrivals = arrivals(Link::default(), 100);
         assert_eq!(arrivals.len(), 100);
         assert!(arrivals.is_sorted_by_key(|(at, _)| *at));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_machine_makes_messages_and_timers_late_and_drops_what_is_too_much() {
+    fn a_busy_machine_is_late_and_drops_excess() {
         let mut rng = StdRng::seed_from_u64(1);
         let ms = Duration::from_millis;
         let mut network = Network::new(Link {
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_is_divided_one_way_carries_what_goes_the_other() {
+    fn a_one_way_division_carries_the_other_way() {
         let mut rng = StdRng::seed_from_u64(1);
         let mut network = Network::new(Link::default());
         network.divide_one_way(BTreeMap::from([('b', 1)]));

@@ -33,8 +33,8 @@ pub enum Check {
     /// In a large ring after every so many changes
     /// ([`CHECKED_PER_CHANGE`](crate::limits::CHECKED_PER_CHANGE)): what traitors cannot change at
     /// any moment: no honest member is convicted, and the lists of honest members are in order.
-    /// Zave's structure they can: a newcomer may get a list of accomplices who are no members
-    /// yet, and has nobody else for some rounds.
+    /// Zave's structure they can: a newcomer may get a list of accomplices who are no members yet,
+    /// and has no others for some rounds.
     Honest,
     /// Nothing: for networks that are divided, where there are several rings by necessity.
     Nothing,

@@ -201,8 +201,8 @@ pub fn churn(sim: &mut RingSim, rng: &mut StdRng, events: usize) -> Result<usize
 }
 
 /// Starts `count` machines at the same moment, as after a power cut: the first founds the ring,
-/// each other has been told of `told` random ones, and founds a ring of its own when nobody
-/// answers. Gives their keys.
+/// each other has been told of `told` random ones, and founds a ring of its own when none answers.
+/// Gives their keys.
 pub fn start_all(sim: &mut RingSim, rng: &mut StdRng, count: usize, told: usize) -> Vec<RingKey> {
     let keys: Vec<RingKey> = (0..count).map(|_| sim.add()).collect();
     for (n, key) in keys.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! [`Registry`]: the ring owner of a simulated ring, and signatures that cost nothing.
 //!
 //! A signature here is a hash with a secret that only the registry has. Members sign through the
-//! registry, as themselves alone, so nobody in the simulation can forge one; there is no public-key
-//! work, which would take most of the time of large runs.
+//! registry, as themselves alone, so no member in the simulation can forge one; there is no
+//! public-key work, which would take most of the time of large runs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -86,7 +86,7 @@ impl Registry {
         admitted.contains(key)
     }
 
-    /// Content that only the one could have made for the other. Anybody could read it; nobody in
+    /// Content that only the one could have made for the other. Anybody could read it; no member in
     /// the simulation looks.
     fn seal(&self, (from, to): (&RingKey, &RingKey), content: &[u8]) -> Vec<u8> {
         let statement = [to.as_bytes(), content].concat();

@@ -66,7 +66,7 @@ impl Adversary {
         view
     }
 
-    /// Names members of the other side of the ring, sends whoever looks for an owner back, and
+    /// Names members of the other side of the ring, sends members that look for an owner back, and
     /// hands messages on to anybody.
     pub(super) fn misroute(&self, from: RingKey, message: &Message) -> Reaction {
         match message {
@@ -99,7 +99,8 @@ impl Adversary {
             } => {
                 let taken_on = Message::TakenOn { ids: vec![*id] };
                 let mut said = vec![(from, taken_on)];
-                // Back to whoever has handed it on, too: that would be its sender's own word.
+                // Back to the router that has handed it on, too: that would be its sender's own
+                // word.
                 for anybody in self.somebody_honest().into_iter().chain([from]) {
                     let on = Message::Route {
                         id: *id,

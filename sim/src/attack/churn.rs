@@ -57,7 +57,7 @@ impl Attack {
 
 impl<'a> Churn<'a> {
     pub(super) fn new(attack: &'a Attack) -> Churn<'a> {
-        // Nobody comes or goes: it would take for ever.
+        // No member comes or goes: it would take for ever.
         let every = Duration::try_from_secs_f64(1.0 / attack.changes_a_second()).ok();
         Churn {
             attack,

@@ -66,8 +66,8 @@ pub enum Receivers {
     Points,
 }
 
-/// A message. Who starts again counts its messages anew, so that its number is not enough to tell
-/// it.
+/// A message. A member that starts again counts its messages from the beginning, so that its number
+/// is not enough to tell it.
 #[derive(Debug)]
 struct UnderWay {
     from: RingKey,

@@ -95,8 +95,9 @@ mod tests {
 
     use super::*;
 
+    /// Others happen by time.
     #[test]
-    fn events_happen_by_time_and_then_in_the_order_in_which_they_were_added() {
+    fn events_of_one_time_keep_their_order() {
         let mut rng = StdRng::seed_from_u64(1);
         let mut events = Events::default();
         let mut waiting = Vec::new();

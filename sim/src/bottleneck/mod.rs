@@ -418,7 +418,7 @@ impl Bottleneck {
         let chance = self.rng.random::<f64>();
         let queue = self.queue(back);
         let was_empty = queue.head_takes().is_none();
-        // Whoever comes to an idle link waits for nobody.
+        // A packet that comes to an idle link waits for none.
         let wait = queue.wait();
         let packet = Waiting {
             flow,

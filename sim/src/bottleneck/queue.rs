@@ -190,7 +190,7 @@ impl Queue {
         Some(transmission(head.bytes, self.rate))
     }
 
-    /// How long whoever comes now waits.
+    /// How long a packet that comes now waits.
     pub(super) fn wait(&self) -> Duration {
         transmission(self.bytes, self.rate)
     }

@@ -277,7 +277,7 @@ pub(super) fn figure_6(setting: &Setting, seed: u64) -> Vec<Figure> {
 
 /// Beside one TCP from 1 to 4, and down to 0. What is given up at once is seen at what the TCP then
 /// has: as much as if the flow had ended, for it needs time to grow into the room, and priority 0
-/// may have meanwhile what nobody uses.
+/// may have meanwhile what no flow uses.
 pub(super) fn four_and_none(setting: &Setting, seed: u64) -> Vec<Figure> {
     let due = due(setting);
     let (up, down) = (72.0, 72.0 + due + 60.0);
@@ -324,7 +324,7 @@ pub(super) fn four_and_none(setting: &Setting, seed: u64) -> Vec<Figure> {
     ]
 }
 
-/// The same with nobody beside it: nothing may stall.
+/// The same with no flow beside it: nothing may stall.
 fn alone_changes(algorithm: Algorithm, seed: u64) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (megabits, rtt) in [(10.0, 20), (10.0, 60), (100.0, 20)] {

@@ -16,9 +16,9 @@ pub const TREMBLES: Duration = Duration::from_micros(300);
 /// When flows that began together have settled.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// Throughput of some flows ÷ that of one CUBIC beside them. Whoever begins first has the path to
-/// itself for a moment, and keeps some of it for long where windows are large: each does so with
-/// every second seed.
+/// Throughput of some flows ÷ that of one CUBIC beside them. The flow that begins first has the
+/// path to itself for a moment, and keeps some of it for long where windows are large: each does so
+/// with every second seed.
 fn beside_one(path: &Path, flows: Vec<(Box<dyn Control>, Acknowledging)>, seed: u64) -> f64 {
     let half = Duration::from_millis(500);
     let (first, second) = match seed % 2 {

@@ -10,7 +10,7 @@ use ringway_sim::{RingConfig, RingSim, seeds};
 use crate::{ok, seconds};
 
 #[test]
-fn a_formed_ring_keeps_the_full_invariant_through_churn() {
+fn a_formed_ring_keeps_the_full_invariant() {
     for seed in seeds(20) {
         let mut sim = RingSim::new(seed, RingConfig::default());
         ok(form(
@@ -25,7 +25,7 @@ fn a_formed_ring_keeps_the_full_invariant_through_churn() {
 }
 
 #[test]
-fn a_forming_ring_keeps_its_structure_through_churn() {
+fn a_forming_ring_keeps_its_structure() {
     for seed in seeds(20) {
         let mut sim = RingSim::new(seed, RingConfig::default());
         ok(arrive(&mut sim, 2, Arrival::AtOnce));

@@ -20,7 +20,7 @@ fn five_heal_after_one_of_them_dies() {
 }
 
 #[test]
-fn sixty_four_heal_after_one_and_after_eight_die() {
+fn sixty_four_heal_after_one_then_eight_die() {
     for seed in seeds(3) {
         let (mut sim, _) = ring_at_rest(seed, 64);
         let mut rng = StdRng::seed_from_u64(seed);
@@ -35,7 +35,7 @@ fn sixty_four_heal_after_one_and_after_eight_die() {
 }
 
 #[test]
-fn neighbours_that_die_together_are_survived_up_to_r_less_one() {
+fn r_less_one_neighbours_may_die_together() {
     for seed in seeds(5) {
         let (mut sim, _) = ring_at_rest(seed, 16);
         let victims: Vec<_> = sim
@@ -50,8 +50,9 @@ fn neighbours_that_die_together_are_survived_up_to_r_less_one() {
     }
 }
 
+/// Neighbours die together, others leave; all come back.
 #[test]
-fn with_certificates_too_members_die_together_leave_and_come_back_and_nobody_is_convicted() {
+fn certified_members_die_and_return_without_convictions() {
     for seed in seeds(5) {
         let (mut sim, _) = certified_ring_at_rest(seed, 16);
         let members = sim.members();
@@ -75,7 +76,7 @@ fn with_certificates_too_members_die_together_leave_and_come_back_and_nobody_is_
 }
 
 #[test]
-fn the_crash_of_r_neighbours_is_recognised_as_too_much() {
+fn r_neighbours_may_not_die_together() {
     let (sim, _) = ring_at_rest(1, 16);
     let victims: Vec<_> = sim.members().into_iter().skip(4).take(sim.r()).collect();
     assert!(!may_crash(&sim, &victims));
@@ -95,7 +96,7 @@ fn lookups_succeed_at_once_after_a_death() {
 }
 
 #[test]
-fn a_member_that_restarts_at_once_takes_its_old_place_at_once() {
+fn a_member_restarted_at_once_regains_its_place() {
     for seed in seeds(20) {
         let (mut sim, keys) = ring_at_rest(seed, 5);
         let victim = keys[usize::try_from(seed % 5).unwrap()];
@@ -106,7 +107,7 @@ fn a_member_that_restarts_at_once_takes_its_old_place_at_once() {
 }
 
 #[test]
-fn a_member_that_restarts_after_the_ring_healed_joins_within_seconds() {
+fn a_member_restarted_after_healing_joins_within_seconds() {
     for seed in seeds(10) {
         let (mut sim, keys) = ring_at_rest(seed, 5);
         sim.crash(keys[2]);
@@ -129,7 +130,7 @@ fn one_of_two_dies_and_comes_back() {
 }
 
 #[test]
-fn a_member_leaves_a_large_ring_and_must_stay_in_a_small_one() {
+fn a_member_may_leave_only_large_rings() {
     for seed in seeds(5) {
         let (mut sim, keys) = ring_at_rest(seed, 6);
         assert!(sim.leave(keys[1]));

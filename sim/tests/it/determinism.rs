@@ -31,7 +31,7 @@ fn trace(seed: u64) -> Trace {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_trace_and_another_another() {
+fn only_the_same_seed_gives_the_same_trace() {
     let first = trace(1);
     assert_eq!(first, trace(1));
     assert_ne!(first, trace(2));

@@ -8,7 +8,7 @@ use ringway_sim::{RingConfig, RingSim, seeds};
 use crate::{ok, seconds};
 
 #[test]
-fn five_that_come_at_once_form_a_ring_within_seconds() {
+fn five_at_once_form_a_ring_within_seconds() {
     for seed in seeds(20) {
         let mut sim = RingSim::new(seed, RingConfig::default());
         ok(form(&mut sim, 5, Arrival::AtOnce, seconds(10)));
@@ -27,7 +27,7 @@ fn small_bursts_of_every_size_form_a_ring() {
 }
 
 #[test]
-fn sixty_four_that_come_one_by_one_form_a_ring() {
+fn sixty_four_one_by_one_form_a_ring() {
     for seed in seeds(2) {
         let mut sim = RingSim::new(seed, RingConfig::default());
         let arrival = Arrival::Every(Duration::from_millis(500));
@@ -36,7 +36,7 @@ fn sixty_four_that_come_one_by_one_form_a_ring() {
 }
 
 #[test]
-fn sixty_four_that_come_at_once_form_a_ring() {
+fn sixty_four_at_once_form_a_ring() {
     for seed in seeds(2) {
         let mut sim = RingSim::new(seed, RingConfig::default());
         ok(form(&mut sim, 64, Arrival::AtOnce, seconds(60)));
@@ -44,7 +44,7 @@ fn sixty_four_that_come_at_once_form_a_ring() {
 }
 
 #[test]
-fn members_that_start_before_the_first_one_find_it_later() {
+fn members_started_before_the_first_find_it_later() {
     for seed in seeds(5) {
         let mut sim = RingSim::new(seed, RingConfig::default());
         let keys: Vec<_> = (0..5).map(|_| sim.add()).collect();

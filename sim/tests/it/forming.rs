@@ -28,8 +28,8 @@ fn forms(seed: u64, traitors: f64, behaviour: Option<Behaviour>, burst: usize) {
     let slowest = formed.joined_after.last().copied().unwrap_or_default();
     assert!(slowest < seconds(60), "{which}: {slowest:?}");
     let settled = formed.settled_after.unwrap_or(Duration::MAX);
-    // Whoever has found its place among accomplices only comes out of there by a probe, one every
-    // 30 s at first.
+    // A member that has found its place among accomplices only comes out of there by a probe, one
+    // every 30 s at first.
     assert!(settled < seconds(180), "{which}: {settled:?}");
     assert_eq!(formed.outcome.innocent, 0, "{which}");
     let found = formed.outcome.right;
@@ -37,7 +37,7 @@ fn forms(seed: u64, traitors: f64, behaviour: Option<Behaviour>, burst: usize) {
 }
 
 #[test]
-fn a_ring_forms_among_traitors_that_come_one_by_one() {
+fn malicious_routers_one_by_one_prevent_no_ring() {
     for seed in seeds(1) {
         forms(seed, 0.05, None, 1);
         forms(seed, 0.2, None, 1);
@@ -46,7 +46,7 @@ fn a_ring_forms_among_traitors_that_come_one_by_one() {
 }
 
 #[test]
-fn a_ring_forms_among_traitors_that_come_ten_at_once() {
+fn malicious_routers_ten_at_once_prevent_no_ring() {
     // Those that a ring has most trouble with.
     let kinds = [Some(Behaviour::Collude), Some(Behaviour::Pending), None];
     for seed in seeds(1) {

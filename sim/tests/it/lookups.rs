@@ -7,7 +7,7 @@ use ringway_sim::seeds;
 use crate::{ok, ring_at_rest, seconds};
 
 #[test]
-fn every_member_finds_the_true_owner_of_every_point() {
+fn every_member_finds_every_points_owner() {
     for seed in seeds(3) {
         let (mut sim, keys) = ring_at_rest(seed, 64);
         let points = (0..4_u8).map(|n| RingKey::point(&[n]));
@@ -54,7 +54,7 @@ fn fingers_shorten_the_way() {
 }
 
 #[test]
-fn a_lookup_in_a_ring_of_one_ends_at_once() {
+fn a_lone_members_lookup_ends_at_once() {
     let (mut sim, keys) = ring_at_rest(1, 1);
     assert!(sim.lookup(keys[0], RingKey::point(b"anything")));
     let results = sim.take_results();

@@ -35,7 +35,7 @@ fn lossy_ring(seed: u64, count: usize, arrival: Arrival) -> RingSim {
 }
 
 #[test]
-fn sixty_four_form_a_ring_at_five_per_cent_loss() {
+fn sixty_four_form_a_ring() {
     for seed in seeds(2) {
         let sim = lossy_ring(seed, 64, Arrival::Every(Duration::from_millis(300)));
         let repeated: u64 = sim
@@ -52,7 +52,7 @@ fn sixty_four_form_a_ring_at_five_per_cent_loss() {
 }
 
 #[test]
-fn twelve_that_come_at_once_form_a_ring_at_five_per_cent_loss() {
+fn twelve_at_once_form_a_ring() {
     for seed in seeds(10) {
         lossy_ring(seed, 12, Arrival::AtOnce);
     }

@@ -41,7 +41,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 /// A ring of `count` members at rest, on a network without loss; without certificates, so that they
-/// have no groups and convict nobody.
+/// have no groups and convict none.
 fn ring_at_rest(seed: u64, count: usize) -> (RingSim, Vec<ringway_overlay::RingKey>) {
     at_rest_by(seed, count, RingConfig::default())
 }

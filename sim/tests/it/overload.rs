@@ -31,8 +31,9 @@ fn slow() -> Load {
     }
 }
 
+/// On a machine that cannot keep up.
 #[test]
-fn all_that_start_at_once_form_a_ring_on_a_machine_that_cannot_keep_up() {
+fn members_started_at_once_form_a_ring() {
     for seed in seeds(2) {
         let mut sim = on_a_machine(seed, slow());
         start_all(&mut sim, &mut StdRng::seed_from_u64(seed), 100, 8);
@@ -43,7 +44,7 @@ fn all_that_start_at_once_form_a_ring_on_a_machine_that_cannot_keep_up() {
 }
 
 #[test]
-fn the_dead_are_found_out_as_soon_after_the_rush_as_ever() {
+fn deaths_after_the_rush_are_noticed_soon() {
     let mut sim = on_a_machine(1, slow());
     let keys = start_all(&mut sim, &mut StdRng::seed_from_u64(1), 40, 8);
     ok(sim.run_until(seconds(120), |sim| at_rest(sim, 40)));

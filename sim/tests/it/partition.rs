@@ -61,24 +61,25 @@ fn one_that_was_cut_off_comes_back() {
     }
 }
 
+/// Each was cut off from all others.
 #[test]
-fn all_that_were_cut_off_from_each_other_become_one_ring_again() {
+fn single_members_become_one_ring_again() {
     for seed in seeds(5) {
         divide_and_reunite(seed, 8, |place| place);
     }
 }
 
-/// Who is not heard takes those for alive that it hears, and asks them in vain; who hears nobody
+/// Who is not heard takes those for alive that it hears, and asks them in vain; who hears none
 /// takes them for dead.
 #[test]
-fn parts_that_hear_each_other_one_way_only_become_one_ring_again() {
+fn parts_divided_one_way_become_one_ring_again() {
     for seed in seeds(5) {
         for (count, parts) in [(16, 8), (16, 1), (8, 4)] {
             let place_in = |place: usize| place / parts % 2;
             let sim = (seed, ring_at_rest(seed, count).0);
             divide_by(RingSim::divide_one_way, sim, place_in);
         }
-        // One that hears nobody, and one that nobody hears.
+        // One that hears no other, and one that no other hears.
         for (one, others) in [(1, 0), (0, 1)] {
             let part = |place: usize| if place == 3 { one } else { others };
             divide_by(
@@ -91,7 +92,7 @@ fn parts_that_hear_each_other_one_way_only_become_one_ring_again() {
 }
 
 #[test]
-fn with_certificates_too_the_parts_become_one_ring_again_and_nobody_is_convicted() {
+fn certified_parts_reunite_and_convict_no_member() {
     for seed in seeds(3) {
         let sim = || (seed, certified_ring_at_rest(seed, 16).0);
         divide_by(RingSim::divide, sim(), |place| place / 8);
@@ -118,7 +119,7 @@ fn placed(sim: &RingSim, traitors: &[RingKey]) -> (usize, usize) {
 }
 
 #[test]
-fn traitors_do_not_keep_the_parts_of_a_ring_from_each_other() {
+fn malicious_routers_do_not_keep_parts_apart() {
     for seed in seeds(3) {
         let config = RingConfig {
             check: Check::Nothing,
@@ -156,7 +157,7 @@ fn traitors_do_not_keep_the_parts_of_a_ring_from_each_other() {
 /// they are apart, most of what an honest member of the smaller side hears of those around it is
 /// what its traitors say.
 #[test]
-fn the_honest_of_a_side_of_traitors_come_back_to_the_one_ring() {
+fn honest_members_of_a_malicious_side_come_back() {
     let kinds = [
         Behaviour::Collude,
         Behaviour::Camouflage,
@@ -192,7 +193,7 @@ fn the_honest_of_a_side_of_traitors_come_back_to_the_one_ring() {
 }
 
 #[test]
-fn a_ring_that_is_restarted_as_a_whole_comes_back() {
+fn a_ring_restarted_as_a_whole_comes_back() {
     for seed in seeds(10) {
         let (mut sim, keys) = ring_at_rest(seed, 5);
         sim.set_check(Check::Nothing);

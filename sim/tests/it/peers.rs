@@ -1,5 +1,5 @@
 //! Flows of one program to several peers: in one queue they get the parts that their priorities
-//! give them, and nobody else less for it; in queues of their own they are left alone.
+//! give them, and no other flow less for it; in queues of their own they are left alone.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ fn a_stranger_keeps_what_it_has_beside_them() {
 }
 
 #[test]
-fn queues_of_their_own_are_not_taken_for_one() {
+fn separate_queues_are_not_taken_for_one() {
     for (one, other, count) in [
         ((10.0, 20), (10.0, 20), 5),
         ((10.0, 20), (10.0, 60), 5),

@@ -30,7 +30,7 @@ fn middle(mut values: Vec<f64>) -> f64 {
 /// benches/results/dtl.runs (`worth-N`, `tcp-*`, `alone`): queues within a tenth of these, N within
 /// a fifth.
 #[test]
-fn the_models_of_tcp_do_about_what_the_kernels_do() {
+fn models_of_tcp_behave_like_the_kernels() {
     type Kernels = [(u32, f64); 4];
     let cells: [(Path, Kernels); 2] = [
         (
@@ -163,7 +163,7 @@ fn a_raise_from_0_needs_two_seconds() {
 }
 
 #[test]
-fn a_raise_to_several_flows_goes_on_until_the_others_have_made_room() {
+fn a_raise_continues_until_others_make_room() {
     for path in [
         Path::drop_tail(10.0, 20, 4.0),
         Path::drop_tail(10.0, 60, 1.0),
@@ -189,7 +189,7 @@ fn a_raise_to_several_flows_goes_on_until_the_others_have_made_room() {
 
 /// Whether it has just come, or has little to send when it is raised.
 #[test]
-fn a_raise_is_not_lost_on_whoever_is_not_ready_for_it() {
+fn a_raise_of_an_unready_flow_takes_effect() {
     for path in [
         Path::drop_tail(10.0, 20, 4.0),
         Path::drop_tail(100.0, 20, 1.0),
@@ -208,7 +208,7 @@ fn a_raise_is_not_lost_on_whoever_is_not_ready_for_it() {
 }
 
 #[test]
-fn a_change_of_priority_takes_effect_and_stalls_nothing() {
+fn a_priority_change_takes_effect_without_stalls() {
     for seed in seeds(3) {
         let path = Path::drop_tail(10.0, 20, 2.0);
         let mut sim = Bottleneck::new(path, seed);

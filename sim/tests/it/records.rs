@@ -1,4 +1,4 @@
-//! Records in rings whose members come, go and lie: whoever asks gets the newest.
+//! Records in rings whose members come, go and lie: a member that asks gets the newest.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ fn found(sim: &mut RingSim, honest: &[RingKey], authors: &[RingKey], value: &str
 }
 
 #[test]
-fn a_record_is_found_by_everybody_in_rings_of_any_size() {
+fn values_are_found_in_rings_of_any_size() {
     for (seed, members) in seeds(5).into_iter().zip([1, 2, 5, 9, 60]) {
         let (mut sim, honest) = ring(seed, members, 0.0);
         let authors: Vec<RingKey> = honest.iter().copied().cycle().take(20).collect();
@@ -100,8 +100,9 @@ fn a_record_is_found_by_everybody_in_rings_of_any_size() {
     }
 }
 
+/// Nor do they bring back an old one.
 #[test]
-fn three_of_ten_traitors_neither_hide_a_record_nor_bring_back_an_old_one() {
+fn three_of_ten_malicious_routers_hide_no_value() {
     for seed in seeds(3) {
         let (mut sim, honest) = ring(seed, 120, 0.3);
         let authors: Vec<RingKey> = honest[..60].to_vec();
@@ -112,7 +113,7 @@ fn three_of_ten_traitors_neither_hide_a_record_nor_bring_back_an_old_one() {
 }
 
 #[test]
-fn copies_follow_as_members_come_and_go_until_nobody_is_left_who_was_told_first() {
+fn copies_outlive_the_members_that_held_them_first() {
     for seed in seeds(2) {
         let (mut sim, mut honest) = ring(seed, 40, 0.2);
         let authors: Vec<RingKey> = honest[..30].to_vec();
@@ -146,7 +147,7 @@ fn copies_follow_as_members_come_and_go_until_nobody_is_left_who_was_told_first(
 }
 
 #[test]
-fn whole_groups_that_die_three_by_three_take_no_record_with_them() {
+fn copies_survive_groups_dying_three_by_three() {
     for seed in seeds(2) {
         let (mut sim, mut honest) = ring(seed, 60, 0.0);
         let authors: Vec<RingKey> = honest[..40].to_vec();
@@ -178,7 +179,7 @@ fn whole_groups_that_die_three_by_three_take_no_record_with_them() {
 }
 
 #[test]
-fn what_has_expired_is_gone_and_whoever_restarts_gets_its_part_again() {
+fn restarted_members_regain_copies_until_they_expire() {
     let (mut sim, honest) = ring(1, 30, 0.0);
     let authors: Vec<RingKey> = honest[..20].to_vec();
     for (n, author) in authors.iter().enumerate() {

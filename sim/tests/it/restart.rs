@@ -1,4 +1,4 @@
-//! A router that starts again is in the ring soon, and with few messages, whoever else is off.
+//! A router that starts again is in the ring soon, and with few messages, whichever other is off.
 
 use std::time::Duration;
 
@@ -56,8 +56,9 @@ fn returns(sim: &mut RingSim, key: RingKey) -> (Duration, u64) {
     (took, messages(sim, &key) - before)
 }
 
+/// Within seconds, and with fewer than 200 messages.
 #[test]
-fn a_router_returns_within_seconds_and_200_messages_while_another_one_is_off() {
+fn a_router_returns_soon_while_another_is_off() {
     let mut times = Vec::new();
     for seed in seeds(50) {
         let (mut sim, keys) = seven(seed);
@@ -82,7 +83,7 @@ fn a_router_returns_within_seconds_and_200_messages_while_another_one_is_off() {
 }
 
 #[test]
-fn a_router_whose_clock_is_ten_minutes_ahead_returns_like_any_other() {
+fn a_clock_ten_minutes_ahead_delays_no_return() {
     for seed in seeds(10) {
         let (mut sim, keys) = seven(seed);
         let (off, back) = two_of(&keys, seed);
@@ -100,8 +101,9 @@ fn a_router_whose_clock_is_ten_minutes_ahead_returns_like_any_other() {
     }
 }
 
+/// The router reports what it waits for.
 #[test]
-fn a_router_whose_clock_is_a_day_ahead_asks_seldom_and_says_what_it_waits_for() {
+fn a_clock_a_day_ahead_makes_requests_rare() {
     for seed in seeds(5) {
         let (mut sim, keys) = seven(seed);
         let (_, back) = two_of(&keys, seed);
@@ -120,8 +122,9 @@ fn a_router_whose_clock_is_a_day_ahead_asks_seldom_and_says_what_it_waits_for() 
     }
 }
 
+/// All others are up.
 #[test]
-fn among_all_that_are_well_a_router_returns_with_few_messages() {
+fn a_router_returns_with_few_messages() {
     for seed in seeds(20) {
         let (mut sim, keys) = seven(seed);
         let (_, back) = two_of(&keys, seed);

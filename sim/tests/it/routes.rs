@@ -1,4 +1,5 @@
-//! Messages through the ring: they arrive whoever stands on the way, and nobody can make one up.
+//! Messages through the ring: they arrive whichever routers stand on the way, and none can make one
+//! up.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::{attackers, ok};
 const CHANGES: u32 = 6;
 
 #[test]
-fn every_message_arrives_once_in_rings_of_any_size() {
+fn messages_arrive_once_in_rings_of_any_size() {
     for (seed, members) in seeds(6).into_iter().zip([2, 3, 5, 20, 60, 255]) {
         for receivers in [Receivers::Members, Receivers::Points] {
             let outcome = ok(deliveries(&Attack::new(seed, members, 0.0, 200), receivers));
@@ -40,7 +41,7 @@ fn hops_are_few() {
 }
 
 #[test]
-fn three_of_ten_traitors_keep_no_message_from_its_member() {
+fn three_of_ten_malicious_routers_stop_no_message() {
     for seed in seeds(1) {
         for (behaviour, mixture) in attackers() {
             let attack = Attack {

@@ -45,7 +45,7 @@ fn true_group(keys: &[RingKey], place: usize, g: usize) -> BTreeSet<RingKey> {
 /// Time-outs that are all false: for a minute every answer comes later than anybody waits for it
 /// who has not noticed yet.
 #[test]
-fn answers_that_come_too_late_convict_nobody_and_leave_one_ring() {
+fn late_answers_leave_one_ring_without_convictions() {
     const MEMBERS: usize = 24;
     for seed in seeds(3) {
         let (mut sim, keys) = formed(seed, MEMBERS);
@@ -74,10 +74,10 @@ fn answers_that_come_too_late_convict_nobody_and_leave_one_ring() {
     }
 }
 
-/// Who was enrolled first has been told of nobody, and is a ring of its own when it is started
+/// The member enrolled first has been told of no other, and is a ring of its own when it is started
 /// last.
 #[test]
-fn a_first_member_that_comes_last_is_found_soon() {
+fn a_first_member_started_last_is_found_soon() {
     for seed in seeds(10) {
         for late in [12, 20, 40, 300] {
             let mut sim = RingSim::new(seed, secure());
@@ -94,7 +94,7 @@ fn a_first_member_that_comes_last_is_found_soon() {
 }
 
 #[test]
-fn members_that_join_know_their_groups_and_find_every_owner() {
+fn newcomers_know_their_groups_and_find_owners() {
     for (seed, count) in seeds(2).into_iter().zip([5, 40]) {
         let (mut sim, keys) = formed(seed, count);
         for (place, key) in keys.iter().enumerate() {
@@ -135,8 +135,9 @@ fn groups_and_lookups_survive_deaths_and_churn() {
     }
 }
 
+/// Lookups are verified ones.
 #[test]
-fn three_of_ten_traitors_do_not_mislead_verified_lookups() {
+fn three_of_ten_malicious_routers_mislead_no_lookup() {
     for seed in seeds(1) {
         let mut wrong = Vec::new();
         for (behaviour, mixture) in attackers() {
@@ -164,12 +165,12 @@ fn three_of_ten_traitors_do_not_mislead_verified_lookups() {
     }
 }
 
-/// What nobody can be convicted of misleads nobody either.
+/// What convicts no member misleads none either.
 #[test]
-fn traitors_with_a_new_start_for_each_story_mislead_no_verified_lookup() {
+fn lies_under_new_starts_mislead_no_verified_lookup() {
     for seed in seeds(1) {
         let attack = Attack {
-            behaviour: Some(Behaviour::Anew),
+            behaviour: Some(Behaviour::NewStarts),
             loss: 0.01,
             churn: 0.5,
             ..Attack::new(seed, 128, 0.3, 100)
@@ -181,7 +182,7 @@ fn traitors_with_a_new_start_for_each_story_mislead_no_verified_lookup() {
 }
 
 #[test]
-fn nobody_who_comes_back_founds_a_ring_while_another_answers() {
+fn returning_members_found_no_ring_while_others_answer() {
     // With the first two, lookups through those who die took longer than a member waits before it
     // founds its own ring.
     for seed in [1, 2].into_iter().chain(seeds(2)) {
@@ -195,7 +196,7 @@ fn nobody_who_comes_back_founds_a_ring_while_another_answers() {
 }
 
 #[test]
-fn newcomers_get_in_whoever_stands_before_them() {
+fn newcomers_get_in_past_any_malicious_predecessor() {
     for behaviour in Behaviour::ALL.into_iter().chain(Behaviour::OTHERS) {
         let mut sim = RingSim::new(
             1,
@@ -234,7 +235,7 @@ fn newcomers_get_in_whoever_stands_before_them() {
 }
 
 #[test]
-fn a_plain_lookup_is_misled_where_a_verified_one_is_not() {
+fn plain_lookups_are_misled_where_verified_are_not() {
     let attack = Attack {
         behaviour: Some(Behaviour::Collude),
         ..Attack::new(1, 128, 0.2, 100)
@@ -259,7 +260,7 @@ fn a_plain_lookup_is_misled_where_a_verified_one_is_not() {
 }
 
 #[test]
-fn whoever_tells_two_stories_is_convicted_and_nobody_else() {
+fn only_equivocating_members_are_convicted() {
     for seed in seeds(3) {
         let mut sim = RingSim::new(
             seed,
@@ -283,7 +284,7 @@ fn whoever_tells_two_stories_is_convicted_and_nobody_else() {
         ok(sim.run_for(seconds(10)));
         let convicted: BTreeSet<RingKey> = sim.convicted().keys().copied().collect();
         assert_eq!(convicted, liars, "seed {seed}");
-        // Everybody has heard of it, and nobody has a liar in its group.
+        // Everybody has heard of it, and none has a liar in its group.
         for key in keys.iter().filter(|key| !liars.contains(*key)) {
             let chord = sim.chord(key).expect("it runs");
             let known: BTreeSet<RingKey> = chord.convicted().map(|(member, _)| member).collect();
@@ -294,7 +295,7 @@ fn whoever_tells_two_stories_is_convicted_and_nobody_else() {
 }
 
 #[test]
-fn groups_of_other_sizes_find_what_there_is_to_be_found() {
+fn groups_of_other_sizes_find_owners() {
     for (group, traitors) in [(5, 0.0), (7, 0.1), (15, 0.3)] {
         let overlay = Config {
             group,
@@ -312,10 +313,10 @@ fn groups_of_other_sizes_find_what_there_is_to_be_found() {
     }
 }
 
-/// Whoever accuses in its own name is convicted by it. In the name of an honest member nobody can,
-/// and nobody gets an honest one convicted.
+/// A member that accuses in its own name is convicted by it. In the name of an honest member none
+/// can, and none gets an honest one convicted.
 #[test]
-fn whoever_accuses_falsely_is_convicted_and_nobody_else() {
+fn only_false_accusers_are_convicted() {
     for seed in seeds(3) {
         let config = RingConfig {
             check: Check::Honest,
@@ -345,7 +346,7 @@ fn whoever_accuses_falsely_is_convicted_and_nobody_else() {
 /// A quarter of a ring of sixty come and go all the time, each every three seconds, for a hundred
 /// seconds.
 #[test]
-fn a_flood_of_those_who_join_and_leave_keeps_nobody_from_anybody() {
+fn lookups_survive_a_flood_of_joins_and_leaves() {
     for seed in seeds(2) {
         let config = RingConfig {
             check: Check::Honest,
@@ -389,7 +390,7 @@ fn a_flood_of_those_who_join_and_leave_keeps_nobody_from_anybody() {
 /// Chord's successor lists have r entries. Whose whole list dies still knows its group, and where
 /// that has no more on that side either, those it met elsewhere.
 #[test]
-fn a_whole_successor_list_that_dies_at_once_is_bridged_by_the_group() {
+fn the_group_bridges_a_dead_successor_list() {
     for seed in seeds(2) {
         for more in [0, 1] {
             let (mut sim, keys) = formed(seed, 40);
@@ -408,7 +409,7 @@ fn a_whole_successor_list_that_dies_at_once_is_bridged_by_the_group() {
 const QUICK_FINGERS: Duration = Duration::from_millis(1_500);
 
 #[test]
-fn whoever_lies_to_a_stranger_now_and_then_is_convicted_within_minutes() {
+fn members_lying_rarely_are_convicted_within_minutes() {
     for seed in seeds(2) {
         let found = ok(furtive(seed, 60, seconds(400), QUICK_FINGERS));
         assert_eq!(found.innocent, 0, "seed {seed}");
@@ -438,8 +439,9 @@ fn members_that_restart_do_not_contradict_themselves() {
     }
 }
 
+/// One message of twenty is lost.
 #[test]
-fn what_the_owner_states_reaches_everybody_past_traitors_and_losses() {
+fn owner_statements_reach_all_past_malicious_routers() {
     for seed in seeds(2) {
         let attack = Attack {
             loss: 0.05,

@@ -64,7 +64,7 @@ fn changes_at_ten_megabits_60_ms_1_product() {
 }
 
 #[test]
-fn changes_at_a_hundred_megabits_20_ms_1_product() {
+fn changes_at_hundred_megabits_20_ms_1_product() {
     changes(
         "100 Mbit/s, 20 ms, 1 BDP, drop-tail",
         &[
@@ -78,7 +78,7 @@ fn changes_at_a_hundred_megabits_20_ms_1_product() {
 }
 
 #[test]
-fn changes_at_a_hundred_megabits_60_ms_1_product() {
+fn changes_at_hundred_megabits_60_ms_1_product() {
     changes(
         "100 Mbit/s, 60 ms, 1 BDP, drop-tail",
         &[
@@ -149,12 +149,12 @@ fn five_at_ten_megabits_60_ms_1_product() {
 }
 
 #[test]
-fn five_at_a_hundred_megabits_20_ms_1_product() {
+fn five_at_hundred_megabits_20_ms_1_product() {
     five("100 Mbit/s, 20 ms, 1 BDP, drop-tail", &[]);
 }
 
 #[test]
-fn five_at_a_hundred_megabits_60_ms_1_product() {
+fn five_at_hundred_megabits_60_ms_1_product() {
     five(
         "100 Mbit/s, 60 ms, 1 BDP, drop-tail",
         &[("Jain of two at 2", 0.96)],

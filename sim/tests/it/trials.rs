@@ -299,7 +299,7 @@ fn a_slow_upload_with_readings_of_the_clock() {
 }
 
 #[test]
-fn readings_of_the_clock_where_nothing_waits_on_the_way_back() {
+fn readings_of_the_clock_without_an_upload() {
     plays("clock-told", &[("BBR keeps", 0.985)]);
 }
 
@@ -444,7 +444,7 @@ fn a_raise_on_a_long_path() {
 }
 
 #[test]
-fn a_raise_where_a_share_is_a_few_packets() {
+fn a_raise_where_shares_are_few_packets() {
     plays_often(
         "raise-1-60",
         20,

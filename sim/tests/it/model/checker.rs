@@ -11,7 +11,7 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 use super::ids::Broken;
 use super::rules::{Model, State, Step};
 
-/// What must come true when nobody joins, fails or leaves any more.
+/// What must come true when no member joins, fails or leaves any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Liveness {
     /// Only the invariant is checked.

@@ -121,8 +121,9 @@ impl Scope {
     }
 }
 
+/// In any ring of up to six members.
 #[test]
-fn no_step_breaks_the_invariant_in_any_ring_of_up_to_six() {
+fn no_step_breaks_the_invariant_up_to_six() {
     for count in 4..=6 {
         match inductive::prove(count, None) {
             Ok((rings, steps)) => println!("{count} identifiers: {rings} rings, {steps} steps"),
@@ -131,8 +132,9 @@ fn no_step_breaks_the_invariant_in_any_ring_of_up_to_six() {
     }
 }
 
+/// Steps are atomic; the invariant holds after each.
 #[test]
-fn every_order_of_atomic_steps_keeps_the_invariant_and_ends_in_the_ideal_ring() {
+fn all_orders_of_steps_reach_the_ideal_ring() {
     // Which identifiers join matters only up to a rotation; the ring forms from its first member
     // on, or is there.
     for failures in 0..=2 {
@@ -162,8 +164,9 @@ fn every_order_of_atomic_steps_keeps_the_invariant_and_ends_in_the_ideal_ring() 
     }
 }
 
+/// The invariant holds after each step.
 #[test]
-fn every_order_of_messages_keeps_the_invariant_and_ends_in_the_ideal_ring() {
+fn all_orders_of_messages_reach_the_ideal_ring() {
     for scope in [
         messages(&[0], &[1, 2], 2),
         messages(&[0, 1, 2], &[3], 2),
@@ -267,7 +270,7 @@ fn each_broken_rule_is_found() {
 /// predecessor is asked. The rule that looks again is Zave's; here it guards against a code in
 /// which operations overlap (see the test above).
 #[test]
-fn looking_at_the_head_again_is_needed_only_if_operations_overlap() {
+fn only_overlapping_operations_need_the_head_rechecked() {
     for scope in [
         atomic(&[0, 1, 2], &[3, 4], 2),
         messages(&[0, 1, 2], &[3], 2),
@@ -314,8 +317,9 @@ fn code_must_hold(scopes: &[real::Scope]) {
     }
 }
 
+/// In every order of its messages.
 #[test]
-fn the_code_keeps_the_invariant_in_every_order_of_its_messages() {
+fn the_code_keeps_the_invariant_in_every_order() {
     code_must_hold(&[
         real(&[0], &[1, 2], [2, 3, 2, 0, 0, 0]),
         real(&[0, 1, 2], &[], [3, 3, 3, 0, 0, 0]),

@@ -75,7 +75,8 @@ struct World {
     under_way: Vec<u32>,
 }
 
-/// One step of the world: a member is given something, or fails; or a message to nobody vanishes.
+/// One step of the world: a member is given something, or fails; or a message to no member
+/// vanishes.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     Give(Id, Input),

@@ -27,7 +27,7 @@ pub(super) enum Mutation {
     KeepsDeadHead,
     /// `successor_answered`: "pending" is taken for death.
     TakesPendingForDeath,
-    /// `successor_answered`: nobody asks the successor's predecessor.
+    /// `successor_answered`: the successor's predecessor is not asked.
     IgnoresPredecessor,
     /// `successor_answered`: the successor's predecessor is asked wherever it stands.
     AsksAnyPredecessor,
@@ -64,7 +64,7 @@ pub(super) struct Model {
 pub(super) enum Standing {
     /// There is no such member.
     #[default]
-    Nobody,
+    Absent,
     Outside,
     Live,
     /// Failed or left; it does not come back.
@@ -119,8 +119,8 @@ pub(super) struct State {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     Stabilise(Id),
-    /// The open operation of this member goes on: it is answered, or hears the answer, or finds
-    /// nobody there.
+    /// The open operation of this member goes on: it is answered, or hears the answer, or finds no
+    /// member there.
     Advance(Id),
     /// The other question of this member, if operations are not serial.
     Second(Id),
@@ -132,8 +132,8 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// For fairness: steps of one class are one member's one kind of repair; none for what nobody
-    /// must do.
+    /// For fairness: steps of one class are one member's one kind of repair; none for what no
+    /// member must do.
     pub(super) fn class(self) -> Option<u8> {
         let most = MOST as u8;
         match self {
@@ -326,7 +326,7 @@ impl Model {
         ids::survives(&lists, state.full)
     }
 
-    /// `Chord::leave`, of a ring at rest: that nobody joins or leaves at the same time, and that
+    /// `Chord::leave`, of a ring at rest: that no other joins or leaves at the same time, and that
     /// all whom it knows live, a member cannot know.
     fn may_leave(&self, state: &State, id: Id) -> bool {
         let member = state.member(id);

@@ -111,11 +111,10 @@ constants! {
         /// Source: RFC 9438 §4.6, β.
         left: Fraction = Fraction::of(0.7),
         /// By how many times the window has to grow in a round to say something of the path's rate.
-        /// Source: 1.4 fails `trials::a_raise_where_a_share_is_a_few_packets`.
+        /// Source: 1.4 fails `trials::a_raise_where_shares_are_few_packets`.
         larger: Factor = Factor::of(1.2),
         /// The same of the round trip.
-        /// Source: 1.06 fails `trials::a_raise` and
-        /// `trials::a_raise_where_a_share_is_a_few_packets`.
+        /// Source: 1.06 fails `trials::a_raise` and `trials::a_raise_where_shares_are_few_packets`.
         longer: Factor = Factor::of(1.03),
         /// Rounds that have to show it: others may have begun to grow in one.
         /// Source: 4 fails `flows::probe::the_queue_shows_a_shared_paths_rate`.
@@ -125,7 +124,7 @@ constants! {
         near: Fraction = Fraction::of(0.5),
         /// Part of the best rate from which on a flow uses the path as if it were its own.
         /// Source: 1 fails `trials::changes_of_priority_alone` and
-        /// `trials::a_raise_where_a_share_is_a_few_packets`.
+        /// `trials::a_raise_where_shares_are_few_packets`.
         own: Fraction = Fraction::of(0.5),
     }
 }
