@@ -82,7 +82,7 @@ fn ways(folder: &Path, port: u16) -> Vec<(&'static str, Delivery, MailSource)> {
         lock.display()
     );
     std::fs::write(&rules, text).unwrap();
-    // procmail delivers as `nobody`.
+    // procmail delivers as an unprivileged user.
     let chown = Command::new("chown")
         .args(["-R", "nobody"])
         .arg(folder)

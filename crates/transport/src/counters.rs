@@ -47,8 +47,8 @@ pub struct Counters {
     /// Messages not sent: longer than the MTU.
     pub too_large: Counter,
     /// Messages not sent, and not counted among what was dropped: longer than the system takes for
-    /// that way, and than any before that it took. Whoever sends such asks what the way
-    /// carries, as [`Paths`](crate::Paths) does; this is the answer.
+    /// that way, and than any before that it took. Such messages ask what the path carries, as
+    /// [`Paths`](crate::Paths) does; this is the answer.
     pub probes_refused: Counter,
     /// Datagrams, frames or mails received that are too long or otherwise malformed.
     pub malformed: Counter,
@@ -107,8 +107,8 @@ impl Counters {
     }
 }
 
-/// What the streams of an endpoint's connections have carried. Whoever writes and reads streams
-/// counts here.
+/// What the streams of an endpoint's connections have carried. The writers and readers of streams
+/// count here.
 #[derive(Debug, Default)]
 pub struct StreamCounters {
     /// Bytes written.

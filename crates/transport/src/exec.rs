@@ -77,8 +77,8 @@ pub struct ExecOptions {
 /// working directory is `/`, and it leads a process group. What it writes to stderr goes to our
 /// log, at most [`EXEC_LINES`](crate::limits::EXEC_LINES) lines a minute. When its standard input
 /// ends it should end, and when we stop, it and its group are killed. If it ends, breaks the frames
-/// or is stuck, it is started anew, after pauses that grow up to [`EXEC_PAUSE_LONGEST`]; until then
-/// nothing is sent.
+/// or is stuck, it is started again, after pauses that grow up to [`EXEC_PAUSE_LONGEST`]; until
+/// then nothing is sent.
 #[derive(Debug)]
 pub struct ExecTransport {
     shared: Arc<Shared>,

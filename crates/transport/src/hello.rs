@@ -2,7 +2,7 @@
 //!
 //! On the wire `[body, signature]`, both byte strings; the body is the array
 //! `[version, member, sequence, [[protocol, address, mtu, cost, direction, latency, quota], …]]`.
-//! The signature covers the body's bytes as they travel, so nothing is encoded anew to verify.
+//! The signature covers the body's bytes as they travel, so nothing is encoded again to verify.
 
 use bytes::Bytes;
 use minicbor::{Decoder, decode};

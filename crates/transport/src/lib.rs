@@ -14,7 +14,7 @@
 //! | `receipt` | a signed word that a member answered at an address; another's HELLO passed on with such |
 //! | `validation` | PING and PONG, budgets, which addresses are usable. Sans-IO |
 //! | `path` | which of a peer's addresses to send to now, and why. Sans-IO |
-//! | `places` | places for connections, which whoever says nothing has to leave |
+//! | `places` | places for connections, which silent peers have to leave |
 //! | `transport` | the trait, sessions, incoming messages: read it first |
 //! | `udp`, `tcp` | the trait over sockets |
 //! | `ws` | over WebSocket, with TLS (`web_tls`) or without |
@@ -57,7 +57,7 @@
 //! - do the same in [`Link::offer_all`], but leave uncounted what it does not take, if it can tell;
 //! - keep nothing of a stranger's that has no bound in [`limits`], and wait for nothing without a
 //!   time limit;
-//! - end sessions that nobody holds once they are idle, if they cost anything while open;
+//! - end sessions without a holder once they are idle, if they cost anything while open;
 //! - accept only addresses that one host may be sent to ([`Transport::accepts`]), also once a name
 //!   is resolved;
 //! - advertise only addresses at which it listens ([`Transport::addresses`]), with its true

@@ -104,7 +104,7 @@ pub const PING_ATTEMPTS: u32 = 4;
 /// Source: RFC 6298 §2.1, the first retransmission timer. Past it the PING counts as lost.
 pub const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// PINGs that one address may get at once, whoever advertises it.
+/// PINGs that one address may get at once, whichever member advertises it.
 ///
 /// Source: one round of [`PING_ATTEMPTS`]. Past it the next waits for [`ADDRESS_BUDGET_INTERVAL`].
 pub const ADDRESS_BUDGET: u32 = PING_ATTEMPTS;
@@ -124,11 +124,11 @@ pub const PREFIX_BUDGET: u32 = 512;
 
 /// Time in which a prefix earns one more PING.
 ///
-/// Source: 10 PINGs a second, 4 kB/s at most, whoever names whichever addresses of a victim's
-/// network. Past it (sooner) PINGs are put off.
+/// Source: 10 PINGs a second, 4 kB/s at most, whichever members name whichever addresses of a
+/// victim's network. Past it (sooner) PINGs are put off.
 pub const PREFIX_BUDGET_INTERVAL: Duration = Duration::from_millis(100);
 
-/// PINGs that one mailbox may get at once, whoever advertises it.
+/// PINGs that one mailbox may get at once, whichever member advertises it.
 ///
 /// Source: one and a repetition: mail queues repeat by themselves. Past it the next waits for
 /// [`MAIL_BUDGET_INTERVAL`].
@@ -194,8 +194,8 @@ pub const LOST_RETRY: Duration = Duration::from_secs(300);
 
 /// Longest wait before a formerly valid address is tried again.
 ///
-/// Source: whoever has the address now gets at most 128 PINGs a day, 19 kB. Past it a round of
-/// PINGs starts.
+/// Source: the host that has the address now gets at most 128 PINGs a day, 19 kB. Past it a round
+/// of PINGs starts.
 pub const LOST_RETRY_MAX: Duration = Duration::from_secs(3600);
 
 // Messages and TCP.
@@ -260,7 +260,7 @@ pub const UDP_RECEIVE_BATCH: usize = 8;
 /// exist.
 pub const UDP_RECEIVE_BYTES: usize = 64 * 1024;
 
-/// Senders whose session is kept, so that it is not made anew for each datagram.
+/// Senders whose session is kept, so that it is not made for each datagram.
 ///
 /// Source: 100 bytes each, 25 KiB; more than the peers that talk at once. Past it senders take each
 /// other's place.
@@ -282,11 +282,11 @@ pub const TCP_MTU: usize = 16 * 1024;
 /// Connections of one TCP transport, both directions.
 ///
 /// Source: two file descriptors' worth of default `ulimit -n` 1 024 divided by two. Past it the
-/// connection that nobody uses and that has been quiet for longest makes room; if all are in use
-/// incoming ones are closed at once and counted, outgoing ones fail with `Busy`.
+/// unused connection that has been quiet for longest makes room; if all are in use incoming ones
+/// are closed at once and counted, outgoing ones fail with `Busy`.
 pub const TCP_CONNECTIONS: usize = 512;
 
-/// Silence after which a TCP connection that nobody holds a session of is closed.
+/// Silence after which a TCP connection without a held session is closed.
 ///
 /// Source: the paper, §2.2: sessions that are not associated must time out. Past it it is closed.
 pub const TCP_IDLE: Duration = Duration::from_secs(60);
@@ -317,9 +317,9 @@ pub const WS_MTU: usize = TCP_MTU;
 
 /// Connections of one WebSocket transport, both directions.
 ///
-/// Source: as for TCP ([`TCP_CONNECTIONS`]). Past it the one that nobody uses and that has been
-/// quiet for longest makes room; if all are in use incoming ones are closed at once and counted,
-/// outgoing ones fail with `Busy`.
+/// Source: as for TCP ([`TCP_CONNECTIONS`]). Past it the unused one that has been quiet for longest
+/// makes room; if all are in use incoming ones are closed at once and counted, outgoing ones fail
+/// with `Busy`.
 pub const WS_CONNECTIONS: usize = 512;
 
 /// Messages that wait on one WebSocket connection.
@@ -328,7 +328,7 @@ pub const WS_CONNECTIONS: usize = 512;
 /// dropped and counted.
 pub const WS_QUEUE: usize = 32;
 
-/// Silence after which a WebSocket connection that nobody holds a session of is closed.
+/// Silence after which a WebSocket connection without a held session is closed.
 ///
 /// Source: as for TCP ([`TCP_IDLE`]). Past it it is closed.
 pub const WS_IDLE: Duration = Duration::from_secs(60);
@@ -378,13 +378,13 @@ pub const WS_NAME_TIME: Duration = Duration::from_secs(2);
 ///
 /// Source: what a datagram's length can say. A child that wants a larger MTU is refused; past the
 /// MTU that it has, sending fails with `TooLarge`, and a child that delivers a longer message is
-/// started anew.
+/// started again.
 pub const EXEC_MTU: usize = 64 * 1024;
 
 /// Bytes of one frame of a child program, behind its length.
 ///
 /// Source: a kind, an address of [`ADDRESS_BYTES`] with its length, and a message of [`EXEC_MTU`].
-/// Past it the child is started anew.
+/// Past it the child is started again.
 pub const EXEC_FRAME_BYTES: usize = EXEC_MTU + ADDRESS_BYTES + 3;
 
 /// Messages that wait for one child program.
@@ -395,15 +395,15 @@ pub const EXEC_QUEUE: usize = 16;
 /// Time in which a child program must introduce itself.
 ///
 /// Source: an interpreter on a slow disk starts within seconds. Past it `start` fails, or the child
-/// is started anew.
+/// is started again.
 pub const EXEC_HELLO_TIME: Duration = Duration::from_secs(10);
 
 /// Time in which a frame that has begun must be complete, and in which the child must take one.
 ///
-/// Source: as for TCP ([`TCP_FRAME_TIME`]). Past it the child is stuck and started anew.
+/// Source: as for TCP ([`TCP_FRAME_TIME`]). Past it the child is stuck and started again.
 pub const EXEC_FRAME_TIME: Duration = Duration::from_secs(10);
 
-/// Pause before a child program that ended is started anew; doubled each time.
+/// Pause before a child program that ended is started again; doubled each time.
 ///
 /// Source: a program that cannot start costs little. Past it the child is started.
 pub const EXEC_PAUSE: Duration = Duration::from_millis(500);
@@ -420,13 +420,13 @@ pub const EXEC_LINE_BYTES: usize = 1024;
 
 /// Lines that a child program may log in one [`EXEC_LINES_TIME`].
 ///
-/// Source: nobody reads faster, and no child can fill the log's disk. Past it lines are dropped;
+/// Source: people read no faster, and no child can fill the log's disk. Past it lines are dropped;
 /// how many is logged.
 pub const EXEC_LINES: u32 = 100;
 
 /// Time in which a child program may log [`EXEC_LINES`].
 ///
-/// Source: a burst at start, then three lines in two seconds. Past it the count begins anew.
+/// Source: a burst at start, then three lines in two seconds. Past it the count begins again.
 pub const EXEC_LINES_TIME: Duration = Duration::from_secs(60);
 
 // Path choice.

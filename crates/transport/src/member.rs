@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_holds_for_its_signer_context_and_message_only() {
+    fn signature_binds_signer_context_and_message() {
         let (a, b) = (key(1), key(2));
         let signature = Signer::sign(&a, b"context", b"message");
         let me = a.member();

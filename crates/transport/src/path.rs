@@ -65,7 +65,7 @@ pub struct Proved {
 pub struct PathProbe {
     /// Where to.
     pub address: Address,
-    /// What the answer must repeat; nobody can guess it.
+    /// What the answer must repeat; it cannot be guessed.
     pub number: u64,
     /// To how many bytes the message is to be padded, if it asks whether such a long one passes.
     pub length: Option<usize>,
@@ -105,8 +105,8 @@ impl Paths {
     }
 
     /// Where an answer to what came over `address` goes: over the path in use, and back the way it
-    /// came as well if the path in use has not been shown to work of late. Both are small; one
-    /// of them gets through.
+    /// came as well if the path in use has not been shown to work recently. Both are small; one of
+    /// them gets through.
     pub fn for_answer(&self, now: Instant, address: &Address) -> Vec<Address> {
         let mut ways: Vec<Address> = self.active.iter().cloned().collect();
         let sure = self.active.as_ref().and_then(|active| self.entry(active));
@@ -436,8 +436,8 @@ impl Paths {
         let target = match (active, best) {
             (None, best) => best.map(|entry| entry.address.clone()),
             (Some(active), Some(best)) if self.is_worth_it(now, active, best) => {
-                // Freshly proved, or else proved first: nobody leaves a path that works for one
-                // that did.
+                // Freshly proved, or else proved first: a path that works is not left for one that
+                // did.
                 best.is_fresh(now).then(|| best.address.clone())
             }
             _ => None,

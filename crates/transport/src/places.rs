@@ -1,9 +1,9 @@
-//! Places for connections: when all are taken, whoever has proved nothing and been quiet for
+//! Places for connections: when all are taken, the peer that has proved nothing and been quiet for
 //! longest makes room.
 //!
-//! Without that somebody could take all places of a listener by connections that say nothing, and
-//! nobody else would get through. An honest newcomer proves itself within a few round trips; to
-//! push it out before that, an attacker must open as many connections as there are places within
+//! Without that an attacker could take all places of a listener by connections that say nothing,
+//! and no other peer would get through. An honest newcomer proves itself within a few round trips;
+//! to push it out before that, an attacker must open as many connections as there are places within
 //! that time, again and again.
 
 use std::collections::BTreeMap;
@@ -108,8 +108,7 @@ impl Place {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Completes when the place is wanted for somebody else. Whoever has it ends the connection
-    /// then.
+    /// Completes when the place is wanted for another peer. Its holder ends the connection then.
     pub async fn must_go(&self) {
         self.go.notified().await;
     }
@@ -127,7 +126,7 @@ impl Place {
         }
     }
 
-    /// Whoever has the place has proved itself, or is in use: it is not asked to go, until
+    /// The holder of the place has proved itself, or is in use: it is not asked to go, until
     /// [`Self::release`] is called as often.
     pub fn keep(&self) {
         let mut standing = self.standing();
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quietest_guest_makes_room_and_whoever_is_kept_stays() {
+    fn quietest_guest_makes_room_and_kept_ones_stay() {
         let places = Places::new(3);
         let [a, b, c] = [0; 3].map(|_| places.take().unwrap());
         a.keep();

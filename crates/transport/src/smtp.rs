@@ -183,7 +183,7 @@ fn fetching(server: &MailServer, login: &MailLogin) -> Result<WebTls, StartError
     WebTls::load(roots).map_err(|source| file_error(roots.unwrap_or(Path::new("")), source))
 }
 
-/// Makes the socket, in place of one that nobody listens at any more.
+/// Makes the socket, in place of one without a listener.
 fn bind_unix(path: &Path) -> std::io::Result<UnixListener> {
     let stale = path.symlink_metadata();
     if stale.is_ok_and(|metadata| metadata.file_type().is_socket())
@@ -197,7 +197,7 @@ fn bind_unix(path: &Path) -> std::io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// A session to whoever answers at `to`; nobody does at `None`.
+/// A session to the member that answers at `to`; none does at `None`.
 fn session(shared: &Arc<Shared>, to: Option<MailAddress>) -> Session {
     Session::new(Arc::new(MailLink {
         shared: shared.clone(),
@@ -300,9 +300,9 @@ impl Link for MailLink {
 
     /// The mailbox; for a mail without a reply address one that cannot exist (RFC 2606).
     fn remote(&self) -> Address {
-        const NOBODY: &str = "smtp://nobody@reply.invalid?X-Ringway=none";
-        let nobody = || NOBODY.parse::<MailAddress>().ok();
-        let to = self.to.clone().or_else(nobody);
+        const NO_REPLY: &str = "smtp://nobody@reply.invalid?X-Ringway=none";
+        let no_reply = || NO_REPLY.parse::<MailAddress>().ok();
+        let to = self.to.clone().or_else(no_reply);
         to.map_or_else(
             || Address::Udp((std::net::Ipv4Addr::UNSPECIFIED, 0).into()),
             Address::Smtp,

@@ -1,8 +1,8 @@
 //! What a transport is: the trait, the session handle, and the message that arrives. Read this
 //! first.
 //!
-//! Messages are unreliable, unordered and at most [`Transport::mtu`] bytes long; whoever needs more
-//! builds it on top. A transport knows nothing of members or encryption: it moves bytes between
+//! Messages are unreliable, unordered and at most [`Transport::mtu`] bytes long; users that need
+//! more build it on top. A transport knows nothing of members or encryption: it moves bytes between
 //! addresses.
 
 use std::fmt;
@@ -39,7 +39,7 @@ pub trait Transport: fmt::Debug + Send + Sync {
     /// Cost compared with other transports; less is better, no unit.
     fn cost(&self) -> u32;
 
-    /// The addresses to advertise in a HELLO (the paper's `createHELO`); none if nobody can reach
+    /// The addresses to advertise in a HELLO (the paper's `createHELO`); none if no peer can reach
     /// this transport, as behind NAT or without a listener.
     fn addresses(&self) -> Vec<AddressDescriptor>;
 
@@ -183,7 +183,7 @@ impl Inbox {
 
     /// Puts a message into the queue, or drops and counts it if the queue is full.
     ///
-    /// False once nobody receives any more: the transport may stop.
+    /// False once the receiver is gone: the transport may stop.
     pub fn deliver(&self, session: Session, message: Bytes) -> bool {
         let size = message.len();
         match self.queue.try_send(Incoming { session, message }) {
@@ -197,7 +197,7 @@ impl Inbox {
     /// Puts messages of one session into the queue, in order; as many as it takes. The rest is
     /// dropped and counted.
     ///
-    /// False once nobody receives any more: the transport may stop.
+    /// False once the receiver is gone: the transport may stop.
     pub(crate) fn deliver_all(
         &self,
         session: &Session,
@@ -281,7 +281,7 @@ pub enum ConnectError {
         /// The limit that is reached.
         limit: usize,
     },
-    /// Nobody answered in time.
+    /// There was no answer in time.
     #[error("{address} did not answer in time; check that the peer runs and the path is open")]
     TimedOut {
         /// The address.

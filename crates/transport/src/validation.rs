@@ -1,4 +1,4 @@
-//! Address validation: nobody is sent more than a PING before it proves that it is there.
+//! Address validation: no address is sent more than a PING before a member proves that it is there.
 //!
 //! A HELLO says where a member claims to be. [`Validator`] sends a PING with a random challenge to
 //! each such address and believes it once a PONG comes back that the member signed over the
@@ -126,7 +126,7 @@ impl Validator {
     }
 
     /// Command: from now on answer PINGs only for these addresses, our own. Without it any is
-    /// answered for, which lets whoever took over an old address of ours pass PINGs on to us.
+    /// answered for, which lets a host that took over an old address of ours pass PINGs on to us.
     pub fn set_own_addresses(&mut self, addresses: Vec<Address>) {
         self.own = Some(addresses.into_iter().map(Address::canonical).collect());
     }

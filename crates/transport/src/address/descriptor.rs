@@ -102,8 +102,8 @@ impl AddressDescriptor {
         }
     }
 
-    /// What may be supposed of an address that nobody has described: one from which a peer is
-    /// heard, or one in a certificate.
+    /// What may be supposed of an address without a description: one from which a peer is heard, or
+    /// one in a certificate.
     pub fn observed(address: Address) -> Self {
         let protocol = address.protocol();
         let mtu = match protocol {

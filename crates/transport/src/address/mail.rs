@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_write_other_headers_or_recipients_is_refused() {
+    fn injection_of_headers_or_recipients_is_refused() {
         for (mailbox, header, value) in [
             ("a@b", "Bcc", "c"),
             ("a@b", "X-A\r\nBcc", "c"),

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn says_whom_to_dial_and_what_to_ask_for() {
+    fn host_port_server_name_and_path_are_read() {
         let address = web("wss://192.0.2.1:8443/ring#example.org");
         assert!(address.is_secure());
         assert_eq!(address.host_and_port(), ("192.0.2.1".to_owned(), 8443));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_that_is_more_than_a_server_is_refused() {
+    fn url_beyond_host_and_path_is_refused() {
         for text in [
             "http://example.org/",
             "ws://user@example.org/",

@@ -22,7 +22,7 @@ use crate::transport::Inbox;
 /// Why a run ended.
 #[derive(Debug, Error)]
 pub(super) enum End {
-    /// Nobody receives any more.
+    /// The receiver of messages is gone.
     #[error("we stopped")]
     Stopped,
     /// The child closed its output, most likely because it ended.
@@ -56,7 +56,7 @@ struct Group(Child);
 
 impl Group {
     fn kill(&self) {
-        // There is an id until the child is waited for, so it is nobody else's yet.
+        // There is an id until the child is waited for, so it is no other process's yet.
         let id = self.0.id().and_then(|id| i32::try_from(id).ok());
         if let Some(id) = id.and_then(Pid::from_raw) {
             // An error means that all have ended.

@@ -23,7 +23,7 @@ pub const MAIL_BATCH_TIME_MOST: Duration = Duration::from_secs(86_400);
 
 /// Time for which the first messages to a mailbox are collected, if nothing went there lately.
 ///
-/// Source: what one event causes is handed over within a millisecond or two; nobody notices more.
+/// Source: what one event causes is handed over within a millisecond or two; people notice no more.
 /// Past it the mail is sent.
 pub const MAIL_GATHER_TIME: Duration = Duration::from_millis(20);
 
@@ -204,7 +204,7 @@ pub const IMAP_TIME: Duration = Duration::from_secs(60);
 /// Time of one IMAP IDLE.
 ///
 /// Source: RFC 2177 allows 29 minutes, NAT mappings of TCP last less. Past it the mailbox is
-/// searched, and IDLE begins anew.
+/// searched, and IDLE begins again.
 pub const IMAP_IDLE: Duration = Duration::from_secs(4 * 60);
 
 /// Time between two searches if the IMAP server has no IDLE.
@@ -243,8 +243,8 @@ pub const POP3_TIME: Duration = Duration::from_secs(60);
 
 /// Time of one POP3 connection, after which no further mail is asked for.
 ///
-/// Source: RFC 1939 lets servers hold the mailbox for whoever is logged in. Past it the rest waits
-/// for the next look.
+/// Source: RFC 1939 lets servers lock the mailbox for one client. Past it the rest waits for the
+/// next look.
 pub const POP3_CONNECTION_TIME: Duration = Duration::from_secs(300);
 
 /// Bytes of the first line of a POP3 answer.

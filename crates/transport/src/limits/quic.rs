@@ -192,7 +192,7 @@ pub const CONTROLLER_FIRST_RATE: u64 = 10;
 /// it.
 pub const CONTROLLER_SLOWEST: Duration = Duration::from_secs(4);
 
-/// Part of a round trip after which what a group lets a connection send is looked up anew, if no
+/// Part of a round trip after which what a group lets a connection send is looked up again, if no
 /// acknowledgement has done so.
 ///
 /// Source: connections that begin to send together share what there is from then on; a lock for
@@ -248,7 +248,7 @@ pub const QUIC_LINK_RECEIVE: usize = 256 * 1024;
 /// Source: a train of datagrams has up to 64. Past it the rest is taken next.
 pub const QUIC_LINK_BATCH: usize = 64;
 
-/// Silence after which a connection for messages that nobody holds a session of is closed.
+/// Silence after which a connection for messages without a held session is closed.
 ///
 /// Source: as for TCP ([`TCP_IDLE`](super::TCP_IDLE)). Past it it is closed.
 pub const QUIC_LINK_UNUSED: Duration = Duration::from_secs(60);

@@ -145,7 +145,7 @@ impl Entry {
         self.is_mail() || self.proved.is_some_and(|at| age(at) < limits::PATH_FRESH)
     }
 
-    /// Whether neither an answer nor anything else has shown of late that the peer is there.
+    /// Whether neither an answer nor anything else has shown recently that the peer is there.
     pub(super) fn is_quiet(&self, now: Instant) -> bool {
         let last = self.proved.max(self.heard);
         last.is_none_or(|at| now.saturating_duration_since(at) >= limits::PATH_QUIET)

@@ -180,8 +180,9 @@ mod tests {
         probes
     }
 
+    /// Longer ones are left alone for [`MTU_AGAIN`].
     #[test]
-    fn the_longest_that_passes_is_found_and_longer_ones_are_left_alone_for_a_while() {
+    fn longest_size_that_passes_is_found() {
         let start = Instant::now();
         let minute = Duration::from_secs(60);
         let mut path = MtuSearch::new(Protocol::Udp, 8_952);
@@ -194,7 +195,7 @@ mod tests {
         let probes = search(&mut path, start, minute, 1_500);
         assert_eq!(path.current(), 1_452);
         assert_eq!(probes, 1 + MTU_TRIES);
-        // Nobody wants more; then somebody does, and the path has become wider.
+        // No message is longer; then one is, and the path has become wider.
         assert_eq!(search(&mut path, start, MTU_AGAIN + minute, 9_000), 0);
         fill(&mut path);
         search(&mut path, start, MTU_AGAIN + minute, 9_000);
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_takes_little_is_sent_no_more() {
+    fn lower_limit_of_the_receiver_holds() {
         let start = Instant::now();
         let mut path = MtuSearch::new(Protocol::Udp, 1_200);
         fill(&mut path);

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn no_day_has_more_than_its_quota_and_each_has_nearly_that() {
+    fn each_day_has_nearly_its_quota_never_more() {
         let quotas = Quotas::default();
         let mailbox = mailbox(Some(10));
         quotas.learn(ME, &[&mailbox]);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_hello_resets_nothing_and_another_members_word_does_not_count() {
+    fn usage_is_per_member_and_outlasts_a_hello() {
         let quotas = Quotas::default();
         let (now, two) = (Instant::now(), mailbox(Some(2)));
         let other = MemberId::new([2; 32]);

@@ -117,8 +117,9 @@ impl World {
     }
 }
 
+/// The reports say why the others are not.
 #[test]
-fn the_cheapest_that_works_is_used_and_the_rest_is_explained() {
+fn cheapest_that_works_is_used() {
     let mut world = World::new(&[]);
     world.set(TCP, Some(1));
     world.offer();
@@ -132,8 +133,9 @@ fn the_cheapest_that_works_is_used_and_the_rest_is_explained() {
     assert_eq!(world.state(MAIL), PathState::Dearer);
 }
 
+/// It is left within three seconds, and taken back when it works again.
 #[test]
-fn a_path_that_dies_is_left_within_three_seconds_and_taken_again_when_it_is_back() {
+fn dead_path_is_left_soon_and_taken_back() {
     let mut world = World::new(&[]);
     world.set(TCP, Some(1));
     world.set(UDP, Some(20));
@@ -151,7 +153,7 @@ fn a_path_that_dies_is_left_within_three_seconds_and_taken_again_when_it_is_back
 }
 
 #[test]
-fn a_proof_of_long_ago_is_renewed_before_it_is_relied_on() {
+fn old_proof_is_renewed_before_use() {
     let mut world = World::new(&[]);
     world.set(TCP, Some(1));
     world.offer();
@@ -165,7 +167,7 @@ fn a_proof_of_long_ago_is_renewed_before_it_is_relied_on() {
 }
 
 #[test]
-fn a_path_that_was_away_for_a_while_is_back_within_a_minute() {
+fn returning_path_is_used_within_a_minute() {
     let mut world = World::new(&[]);
     world.set(TCP, Some(1));
     world.set(UDP, Some(20));
@@ -183,7 +185,7 @@ fn a_path_that_was_away_for_a_while_is_back_within_a_minute() {
 }
 
 #[test]
-fn what_comes_in_over_a_path_does_not_keep_it_in_use() {
+fn received_packets_alone_keep_no_path_in_use() {
     let mut world = World::new(&[]);
     world.set(TCP, Some(1));
     world.set(UDP, Some(20));
@@ -198,7 +200,7 @@ fn what_comes_in_over_a_path_does_not_keep_it_in_use() {
 }
 
 #[test]
-fn a_link_that_comes_and_goes_is_followed_less_and_less() {
+fn flapping_path_is_followed_less_and_less() {
     let mut world = World::new(&[]);
     world.set(TCP, Some(1));
     world.set(UDP, Some(20));
@@ -256,7 +258,7 @@ fn mail_is_never_probed_and_used_only_alone() {
 }
 
 #[test]
-fn the_user_says_what_a_path_costs_and_which_is_metered() {
+fn rules_set_costs_and_metered_paths() {
     let mut world = World::new(&[("tcp", Some(1), false)]);
     world.set(TCP, Some(5));
     world.set(UDP, Some(5));
@@ -272,7 +274,7 @@ fn the_user_says_what_a_path_costs_and_which_is_metered() {
 }
 
 #[test]
-fn a_path_of_the_same_kind_is_worth_a_change_only_when_it_is_clearly_faster() {
+fn change_at_equal_cost_needs_clearly_less_latency() {
     let other = "udp://198.51.100.1:7";
     let mut world = World::new(&[]);
     world.set(UDP, Some(50));
@@ -289,7 +291,7 @@ fn a_path_of_the_same_kind_is_worth_a_change_only_when_it_is_clearly_faster() {
 }
 
 #[test]
-fn an_address_that_is_only_heard_is_used_after_it_has_answered() {
+fn observed_address_is_used_only_after_an_answer() {
     let moved = "udp://192.0.2.99:7";
     let mut world = World::new(&[]);
     world.paths.adopt(world.now, &descriptor(UDP));
@@ -312,7 +314,7 @@ fn an_address_that_is_only_heard_is_used_after_it_has_answered() {
 }
 
 #[test]
-fn a_peer_that_has_restarted_elsewhere_is_reached_there_at_once() {
+fn peer_restarted_elsewhere_is_reached_at_once() {
     let mut world = World::new(&[]);
     let elsewhere = "udp://192.0.2.1:8";
     world.set(UDP, Some(10));
@@ -333,8 +335,9 @@ fn a_peer_that_has_restarted_elsewhere_is_reached_there_at_once() {
     }
 }
 
+/// The path in use works, and stays in use.
 #[test]
-fn a_handshake_over_a_dearer_way_does_not_take_a_link_from_one_that_works() {
+fn handshake_over_a_dearer_path_moves_no_link() {
     let mut world = World::new(&[]);
     world.set(UDP, Some(10));
     world.set(TCP, Some(10));
@@ -391,8 +394,9 @@ proptest! {
     }
 }
 
+/// One that answers is taken as soon as if a single path had died.
 #[test]
-fn when_several_paths_die_together_one_that_answers_is_taken_as_soon() {
+fn several_dead_paths_cost_no_extra_time() {
     const OTHER: &str = "udp://192.0.2.2:7";
     let mut world = World::new(&[]);
     world.set(UDP, Some(20));
@@ -409,7 +413,7 @@ fn when_several_paths_die_together_one_that_answers_is_taken_as_soon() {
 }
 
 #[test]
-fn a_path_whose_quota_is_used_up_is_left_and_comes_back_the_next_day() {
+fn path_without_quota_is_left_until_next_day() {
     let member = crate::MemberId::new([9; 32]);
     let quotas = Quotas::default();
     let mut w = World::new(&[]);
@@ -457,8 +461,9 @@ fn a_path_whose_quota_is_used_up_is_left_and_comes_back_the_next_day() {
     assert_eq!(w.paths.active(), Some(&udp), "{:?}", w.paths.reports(w.now));
 }
 
+/// No time-out is due at once, so that nothing spins.
 #[test]
-fn without_any_quota_left_there_is_no_path_and_nothing_spins() {
+fn without_quota_no_path_is_active_or_probed() {
     let member = crate::MemberId::new([9; 32]);
     let quotas = Quotas::default();
     let mut w = World::new(&[]);

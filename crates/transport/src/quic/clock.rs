@@ -3,7 +3,7 @@
 //!
 //! RFC 9000 acknowledges packets without saying when they came. Where the way back is busy, with
 //! somebody's upload, round trips alone make a transfer at priority 0 give way to a queue that it
-//! has no part in. So whoever sends at priority 0 asks for a reading of the receiver's clock every
+//! has no part in. So a sender at priority 0 asks for a reading of the receiver's clock every
 //! [`QUIC_CLOCK_EVERY`] while data leaves, from [`QUIC_CLOCK_FIRST`] on, and gets it at once, in
 //! QUIC datagrams (RFC 9221): the reading is of the moment in which the question came. That both
 //! sides take datagrams on a connection for streams is the negotiation. Another QUIC stack may take
@@ -33,10 +33,10 @@ pub(super) fn nanos(at: Instant) -> u64 {
 /// One datagram on a connection for streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// Whoever sends this wants a reading, and calls the question so: the byte 1 and that number.
+    /// The sender wants a reading, and numbers the question: the byte 1 and that number.
     Ask(u8),
-    /// The clock of whoever sends this when the question of that number came, nanoseconds since any
-    /// moment: the byte 2, the number, and eight bytes, big-endian.
+    /// The sender's clock when the question of that number came, nanoseconds since any moment: the
+    /// byte 2, the number, and eight bytes, big-endian.
     Reading(u8, u64),
 }
 
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_survive_the_wire_and_nothing_else_is_one() {
+    fn words_round_trip_and_other_bytes_are_refused() {
         for word in [
             Word::Ask(0),
             Word::Ask(255),

@@ -269,7 +269,7 @@ struct PriorityController {
     detection: LossDetection,
     /// By how much the path was known to reorder at the last acknowledgement.
     lateness: Duration,
-    /// Whether all that QUIC has given up of late has arrived.
+    /// Whether all that QUIC has given up recently has arrived.
     returned: bool,
     /// When the first packet was acknowledged of those whose numbers began last.
     keyed: Option<Instant>,

@@ -308,7 +308,8 @@ fn server(identity: &Identity, allow: &Allow, links: bool) -> Result<ServerConfi
     Ok(config)
 }
 
-/// Keeps the place of a connection taken until the connection has ended, whoever holds it.
+/// Keeps the place of a connection taken until the connection has ended, however many handles it
+/// has.
 fn hold_until_closed(slot: OwnedSemaphorePermit, connection: &noq::Connection) {
     let closed = connection.on_closed();
     tokio::spawn(async move {
@@ -439,7 +440,7 @@ impl Inner {
             };
             let (inner, queue) = (self.clone(), queues.clone());
             tokio::spawn(async move {
-                // Whoever has begun and not gone on for longest makes room for others.
+                // The handshake that has been stuck for longest makes room for others.
                 let accepted = tokio::select! {
                     accepted = inner.accept(incoming, slot, queue) => accepted,
                     () = handshake.must_go() => Err(QuicError::TimedOut),

@@ -26,7 +26,7 @@ pub struct SharedCoupling(Arc<Coupled>);
 #[derive(Debug, Default)]
 struct Coupled {
     known: Mutex<Known>,
-    /// How many groups there are: whoever is alone need not ask, and takes no lock.
+    /// How many groups there are: a single one need not ask, and takes no lock.
     groups: AtomicUsize,
 }
 
@@ -109,7 +109,7 @@ impl SharedGroup {
     fn on_ack_batch_end(&self, now: Instant, flow: GroupFlow, in_flight: u64, look: Option<Look>) {
         let mut group = self.lock();
         group.on_ack_batch_end(now, flow, in_flight);
-        // Nobody takes the two locks the other way round.
+        // No code takes the two locks the other way round.
         if let (Some((coupling, id)), Some(look)) = (&self.coupled, look)
             && coupling.is_of_several()
             && let Some(standing) = group.standing()

@@ -112,11 +112,11 @@ impl Accepted {
 /// Why a connection ended.
 #[derive(Debug)]
 enum End {
-    /// The peer closed it, or has started anew.
+    /// The peer closed it, or has restarted.
     Peer,
     /// We stopped, or the peer has made another.
     Stopped,
-    /// Nobody used it.
+    /// It was unused.
     Idle,
     /// Nothing was heard.
     Silent,

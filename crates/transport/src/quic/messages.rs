@@ -33,7 +33,7 @@ pub struct MemberDatagram {
 /// The carrier's ends of such an endpoint.
 #[derive(Debug)]
 pub struct DatagramCarrier {
-    /// What is to be carried. The endpoint waits while nobody takes it.
+    /// What is to be carried. The endpoint waits while it is not taken.
     pub outgoing: mpsc::Receiver<MemberDatagram>,
     /// What has arrived. Drop it if the queue is full, as a network would.
     pub incoming: mpsc::Sender<MemberDatagram>,
@@ -65,7 +65,7 @@ impl Members {
         let address = member_address(&member);
         let mut known = self.lock();
         if known.len() >= limits::QUIC_MESSAGE_MEMBERS && !known.contains_key(&address) {
-            // Any other: whoever is still needed is learned again with its next datagram.
+            // Any other: a member that is still needed is learned again with its next datagram.
             known.pop_first();
         }
         known.insert(address, member);
@@ -123,7 +123,8 @@ impl AsyncUdpSocket for MessageSocket {
         };
         loop {
             let Some(datagram) = ready!(self.incoming.poll_recv(cx)) else {
-                // Nobody carries any more: the member is stopping, and the endpoint with it.
+                // Nothing carries datagrams any more: the member is stopping, and the endpoint with
+                // it.
                 return Poll::Pending;
             };
             let size = datagram.bytes.len();
@@ -167,7 +168,7 @@ impl UdpSender for MessageSender {
         let gone = |_| io::Error::from(io::ErrorKind::NotConnected);
         ready!(self.queue.poll_reserve(cx)).map_err(gone)?;
         let Some(member) = self.members.find(&transmit.destination) else {
-            // Nobody knows whom it was for; QUIC copes with a lost datagram.
+            // The member that it was for is not known; QUIC copes with a lost datagram.
             self.queue.abort_send();
             return Poll::Ready(Ok(()));
         };

@@ -2,7 +2,7 @@
 //!
 //! One task for each connection writes for all of them, so that it decides whose piece is next:
 //! start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996). What stands in QUIC's send buffer
-//! obeys nobody any more; it is kept small.
+//! can no longer be reordered; it is kept small.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -216,7 +216,7 @@ impl Entry {
 
     fn answer(&mut self, result: Result<(), WriteError>) {
         if let Some(written) = self.written.take() {
-            // Nobody may wait for it any more.
+            // The writer may have stopped waiting for it.
             written.send(result).unwrap_or_default();
         }
     }
@@ -242,7 +242,7 @@ impl Streams {
         }
     }
 
-    /// Writes as much as QUIC takes. Never ready: the task ends when nobody has a handle.
+    /// Writes as much as QUIC takes. Never ready: the task ends when there is no handle.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.waker = Some(cx.waker().clone());
         self.unblock();
@@ -260,8 +260,8 @@ impl Streams {
         }
     }
 
-    /// Whose turn it is: any positive priority goes before 0. Nobody's if QUIC takes nothing from
-    /// those who have something.
+    /// Whose turn it is: any positive priority goes before 0. `None` if QUIC takes nothing from
+    /// those that have something.
     fn next(&self) -> Option<u64> {
         let ready = |entry: &&Entry| !entry.chunk.is_empty() && !entry.is_blocked;
         let ready = self.entries.iter().filter(|(_, entry)| ready(entry));

@@ -107,7 +107,7 @@ impl Identity {
         }
     }
 
-    /// A client that accepts `expected` and nobody else, and notes who answered in `shown`.
+    /// A client that accepts `expected` and no other member, and notes who answered in `shown`.
     pub(super) fn client(
         &self,
         expected: Expected,
@@ -126,7 +126,7 @@ impl Identity {
         config.alpn_protocols = vec![purpose.alpn().to_vec()];
         // A resumed session would skip the check of the key, and so a revocation.
         config.resumption = Resumption::disabled();
-        // Nobody on the way needs to know whom we mean.
+        // No host on the way needs to know whom we mean.
         config.enable_sni = false;
         config.try_into().map_err(|e| setup(&e))
     }

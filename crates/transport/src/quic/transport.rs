@@ -34,7 +34,7 @@ pub struct QuicTransportOptions {
     pub cost: u32,
     /// Connections in both directions, at most [`QUIC_LINKS`].
     pub connections: usize,
-    /// Silence after which a connection that nobody holds a session of is closed.
+    /// Silence after which a connection without a held session is closed.
     pub idle: Duration,
 }
 

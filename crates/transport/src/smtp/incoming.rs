@@ -23,7 +23,7 @@ pub(super) enum Verdict {
     Taken,
     /// It is somebody else's, or claims wrongly to be ours: it is left alone.
     Left,
-    /// Nobody receives any more.
+    /// The receiver of messages is gone.
     Stopped,
 }
 
@@ -51,8 +51,8 @@ impl Receiver {
         self.own.filter()
     }
 
-    /// Whether a mail with these headers claims to be ours. Counts it if not: then nobody looks at
-    /// the rest.
+    /// Whether a mail with these headers claims to be ours. Counts it if not: then the rest is not
+    /// looked at.
     fn claims(&self, head: &[u8]) -> bool {
         let claims = std::panic::catch_unwind(|| mime::claims(head, &self.own)).unwrap_or(false);
         if !claims {

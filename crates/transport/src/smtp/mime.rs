@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mail_servers_do_to_a_mail_does_not_hurt() {
+    fn mail_changed_by_servers_is_still_read() {
         let (container, mail) = sample();
         let text = String::from_utf8(mail).unwrap();
         let received = format!(

@@ -93,7 +93,7 @@ pub struct MailServer {
 pub struct MailRelay {
     /// Where it is.
     pub server: MailServer,
-    /// Who we are to it; `None` if it asks nobody.
+    /// Who we are to it; `None` if it asks for no login.
     pub login: Option<MailLogin>,
 }
 

@@ -90,7 +90,7 @@ impl Relay {
         self.kept.as_ref().map(|(_, until)| *until)
     }
 
-    /// Ends a connection that nobody used for long.
+    /// Ends a connection that was unused for long.
     fn rest(&mut self, now: Instant) {
         if let Some((connection, _)) = self.kept.take_if(|(_, until)| *until <= now) {
             tokio::spawn(timeout(MAIL_RELAY_TIME, connection.quit()));

@@ -33,7 +33,7 @@ pub struct TcpOptions {
     pub cost: u32,
     /// Connections in both directions, at most [`TCP_CONNECTIONS`].
     pub connections: usize,
-    /// Silence after which a connection that nobody holds a session of is closed.
+    /// Silence after which a connection without a held session is closed.
     pub idle: std::time::Duration,
 }
 

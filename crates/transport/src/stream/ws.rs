@@ -43,7 +43,7 @@ pub struct WsOptions {
     pub cost: u32,
     /// Connections in both directions, at most [`WS_CONNECTIONS`].
     pub connections: usize,
-    /// Silence after which a connection that nobody holds a session of is closed.
+    /// Silence after which a connection without a held session is closed.
     pub idle: Duration,
 }
 

@@ -15,7 +15,7 @@ use super::send::session;
 use crate::limits::{UDP_LARGEST, UDP_RECEIVE_BATCH, UDP_RECEIVE_BYTES, UDP_SESSIONS};
 use crate::transport::{Inbox, Session};
 
-/// Receives until the transport is dropped or nobody receives from it.
+/// Receives until the transport is dropped or its receiver is.
 pub(super) async fn run(shared: Arc<Shared>, inbox: Inbox, mut stopped: watch::Receiver<()>) {
     // Until the system has said once that the socket takes datagrams, every answer would be
     // dropped.
@@ -62,7 +62,7 @@ impl Receiver {
         }
     }
 
-    /// Takes what is there, at most one batch; false once nobody receives any more.
+    /// Takes what is there, at most one batch; false once the receiver of messages is gone.
     fn receive(&mut self) -> io::Result<bool> {
         let Shared {
             socket, offload, ..
@@ -75,7 +75,7 @@ impl Receiver {
         let taken = socket.try_io(Interest::READABLE, || {
             count = offload.recv(socket.into(), &mut buffers, &mut self.meta)?;
             // Less than was asked for is all there was: the next call would only say so. What comes
-            // from now on wakes us anew.
+            // from now on wakes us again.
             if count < UDP_RECEIVE_BATCH {
                 Err(io::ErrorKind::WouldBlock.into())
             } else {
@@ -98,8 +98,8 @@ impl Receiver {
     }
 }
 
-/// Delivers a train: datagrams of `stride` bytes, the last may be shorter. False once nobody
-/// receives any more.
+/// Delivers a train: datagrams of `stride` bytes, the last may be shorter. False once the receiver
+/// of messages is gone.
 fn deliver(shared: &Shared, inbox: &Inbox, session: &Session, train: &[u8], stride: usize) -> bool {
     let mut train = train;
     if stride > UDP_LARGEST {
@@ -139,7 +139,7 @@ impl Sessions {
         Self(vec![None; UDP_SESSIONS])
     }
 
-    /// The sender's session. Senders that share a place make each other's anew.
+    /// The sender's session. Senders that share a place replace each other's.
     fn of(&mut self, shared: &Arc<Shared>, remote: SocketAddr) -> &Session {
         let place = place(remote);
         #[allow(clippy::indexing_slicing, reason = "a place is below the length")]

@@ -92,7 +92,7 @@ impl UdpLink {
             return usize::from(self.send_one(message));
         }
         let segment = run.first().map(|message| message.len());
-        // A panic elsewhere cannot harm bytes that are written anew.
+        // A panic elsewhere cannot harm bytes that are written again.
         let train = self.shared.train.lock();
         let mut train = train.unwrap_or_else(PoisonError::into_inner);
         train.clear();
@@ -224,8 +224,9 @@ mod tests {
         run_length(&messages, segments)
     }
 
+    /// A length that the path has never taken is a probe.
     #[tokio::test]
-    async fn a_length_that_the_way_does_not_take_is_a_loss_only_if_it_did() {
+    async fn refused_length_is_lost_only_if_it_passed() {
         let (queue, _incoming) = tokio::sync::mpsc::channel(1);
         let options = crate::UdpOptions {
             listen: Some((std::net::Ipv4Addr::LOCALHOST, 0).into()),
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_has_equal_messages_and_a_shorter_last_one() {
+    fn only_the_last_of_a_train_is_shorter() {
         assert_eq!(run(&[], 64), 0);
         assert_eq!(run(&[5], 64), 1);
         assert_eq!(run(&[5, 5, 5], 64), 3);

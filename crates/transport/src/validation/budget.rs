@@ -80,14 +80,14 @@ impl Bucket {
 /// Who could be harmed by PINGs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Target {
-    /// Whoever has the address.
+    /// The host at the address.
     Address(Address),
-    /// Whoever reads the mailbox.
+    /// The reader of the mailbox.
     Mailbox(String),
-    /// Whoever has the network: the first 24 bits of an IPv4 address, 48 of an IPv6 address.
+    /// The network: the first 24 bits of an IPv4 address, 48 of an IPv6 address.
     V4([u8; 3]),
     V6([u8; 6]),
-    /// Whoever has the host or the mail domain.
+    /// The host or the mail domain.
     Host(String),
 }
 
@@ -140,7 +140,7 @@ impl Target {
     }
 }
 
-/// One bucket for each address and each network, whoever advertises them.
+/// One bucket for each address and each network, whichever member advertises them.
 #[derive(Debug, Default)]
 pub(super) struct TargetBudgets {
     buckets: BTreeMap<Target, Bucket>,
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_gives_its_burst_then_one_per_interval() {
+    fn bucket_gives_its_burst_then_one_per_interval() {
         let rate = Rate {
             burst: 3,
             interval: Duration::from_secs(10),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_spared_however_many_addresses_are_named() {
+    fn many_addresses_share_the_budget_of_their_network() {
         let start = Instant::now();
         let mut budgets = TargetBudgets::default();
         let mut sent = 0;
@@ -218,8 +218,9 @@ mod tests {
         );
     }
 
+    /// The mailbox is the same however it is spelled.
     #[test]
-    fn a_mailbox_gets_two_a_day_and_its_domain_few() {
+    fn mailbox_and_domain_have_daily_budgets() {
         let day = Duration::from_secs(86_400);
         let mut now = Instant::now();
         let start = now;

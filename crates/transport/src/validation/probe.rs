@@ -20,7 +20,7 @@ const CONTEXT: &[u8] = b"ringway pong";
 /// Asks a member to show that it receives at an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ping {
-    /// Random; whoever sends it back has seen this PING.
+    /// Random; the peer that sends it back has seen this PING.
     pub challenge: [u8; 32],
     /// The member that should answer.
     pub target: MemberId,

@@ -88,7 +88,7 @@ impl Validator {
     }
 
     /// Sends a PING if the budgets allow it. Returns when to look at the address again; `None` if
-    /// nobody is left who answers for it.
+    /// no member is left that answers for it.
     fn ping_or_put_off(
         &mut self,
         now: Instant,

@@ -79,7 +79,7 @@ async fn known(sender: &Sender, are: impl Fn(Duration, Duration) -> bool) -> boo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_priority_0_a_queue_on_the_way_back_is_known_for_what_it_is() {
+async fn scavenger_recognises_a_queue_on_the_way_back() {
     let slow = Arc::new(Path::default());
     let sender = Sender::start(Priority::SCAVENGER, QuicOptions::default(), &slow).await;
     until(|| sender.report().way_back_delay.is_some()).await;
@@ -101,13 +101,13 @@ async fn at_priority_0_a_queue_on_the_way_back_is_known_for_what_it_is() {
         tries += 1;
         assert!(tries < TRIES, "{is_back} {is_there}: {:?}", sender.report());
     }
-    // Nobody asks any more, and what was told last is forgotten.
+    // The sender asks no more, and the last reading is forgotten.
     sender.connection.set_priority(Priority::NORMAL);
     until(|| sender.report().way_back_delay.is_none()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_tells_a_clock_to_whom_it_is_of_no_use() {
+async fn readings_need_the_option_and_a_scavenger() {
     let without = QuicOptions {
         clocks: false,
         ..QuicOptions::default()

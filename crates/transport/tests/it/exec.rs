@@ -85,7 +85,7 @@ async fn two_members_talk_through_a_shared_folder() {
         incoming.session.send(&message).unwrap();
         assert_eq!(&next(&mut at_oslo).await.message[..], &message[..]);
     }
-    // A name that would lead out of the folder, and one that nobody has, lead nowhere.
+    // A name that would lead out of the folder, and one that no member has, lead nowhere.
     for nowhere in ["../up", "nobody"] {
         let there: Address = format!("exec://folder/{nowhere}").parse().unwrap();
         oslo.connect(&there).await.unwrap().send(b"x").unwrap();
@@ -101,7 +101,7 @@ async fn two_members_talk_through_a_shared_folder() {
 }
 
 #[tokio::test]
-async fn a_child_that_ends_is_started_anew() {
+async fn ended_child_is_started_again() {
     let folder = tempfile::tempdir().unwrap();
     let runs = folder.path().join("runs");
     // Each run has another MTU, takes one frame of 11 bytes, answers with it, and ends.
@@ -150,8 +150,9 @@ async fn a_child_that_breaks_the_frames_is_stopped() {
     }
 }
 
+/// Messages that find no room are refused.
 #[tokio::test]
-async fn a_child_that_reads_nothing_costs_messages_but_blocks_nobody() {
+async fn child_that_reads_nothing_blocks_no_sender() {
     let script = format!("{} exec sleep 1000", hello(EXEC_MTU));
     let (transport, _incoming) = shell(&script).await.unwrap();
     let to = transport.addresses()[0].address.clone();

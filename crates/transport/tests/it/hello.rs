@@ -132,7 +132,7 @@ fn in_another_members_name_is_refused() {
 }
 
 #[test]
-fn a_protocol_of_the_future_is_left_out_but_travels_on() {
+fn unknown_protocol_is_skipped_but_passed_on() {
     let me = key(1).member();
     let bytes = signed(&body(1, me, 2, 200, b"pigeon loft 7"));
     let hello = Hello::decode(&bytes).unwrap();
@@ -150,7 +150,7 @@ fn a_protocol_of_the_future_is_left_out_but_travels_on() {
 }
 
 #[test]
-fn a_known_protocol_with_a_malformed_address_is_refused() {
+fn malformed_address_of_known_protocol_is_refused() {
     let bytes = signed(&body(1, key(1).member(), 1, 1, b"four"));
     assert!(matches!(
         Hello::decode(&bytes),
@@ -167,8 +167,9 @@ fn another_version_is_named() {
     ));
 }
 
+/// They can neither be signed nor read.
 #[test]
-fn seventeen_addresses_are_too_many_to_sign_and_to_read() {
+fn seventeen_addresses_are_too_many() {
     let many: Vec<_> = (1..=17)
         .map(|n| udp(&format!("192.0.2.{n}:7000")))
         .collect();

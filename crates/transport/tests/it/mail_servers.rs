@@ -108,7 +108,7 @@ fn pop3_service(pop3: u16, pop3s: u16) -> String {
 }
 
 /// Whom the mails belong to: Dovecot refuses root.
-const NOBODY: u32 = 65_534;
+const USER: u32 = 65_534;
 
 impl Dovecot {
     fn start() -> Option<Self> {
@@ -135,15 +135,15 @@ impl Dovecot {
             "home/mail/tmp",
         ] {
             fs::create_dir(folder.path().join(part)).unwrap();
-            chown(&folder.path().join(part), NOBODY);
+            chown(&folder.path().join(part), USER);
         }
         let config = format!(
             "base_dir = {here}/run\nstate_dir = {here}/state\nlog_path = {here}/log\nprotocols = {protocols}\nlisten = 127.0.0.1\n\
              ssl = yes\nssl_cert = <{here}/cert.pem\nssl_key = <{here}/key.pem\n\
-             disable_plaintext_auth = no\nfirst_valid_uid = {NOBODY}\nfirst_valid_gid = {NOBODY}\n\
+             disable_plaintext_auth = no\nfirst_valid_uid = {USER}\nfirst_valid_gid = {USER}\n\
              mail_location = maildir:{here}/home/mail\n\
              passdb {{\n driver = static\n args = password=secret-word\n}}\n\
-             userdb {{\n driver = static\n args = uid={NOBODY} gid={NOBODY} home={here}/home\n}}\n\
+             userdb {{\n driver = static\n args = uid={USER} gid={USER} home={here}/home\n}}\n\
              service auth {{\n unix_listener {here}/auth {{\n mode = 0666\n }}\n}}\n\
              service imap-login {{\n chroot =\n inet_listener imap {{\n port = {imap}\n }}\n\
              inet_listener imaps {{\n port = {imaps}\n ssl = yes\n }}\n}}\n{pop3_service}"
@@ -167,7 +167,7 @@ impl Dovecot {
         let folder = self.folder.path().join("home/mail");
         let hidden = folder.join("tmp").join(name);
         fs::write(&hidden, mail).unwrap();
-        chown(&hidden, NOBODY);
+        chown(&hidden, USER);
         fs::rename(hidden, folder.join("new").join(name)).unwrap();
     }
 
@@ -272,7 +272,7 @@ async fn fetches(dovecot: &Dovecot, options: SmtpOptions, way: &str) {
         name.rsplit_once(":2,")
             .is_some_and(|(_, f)| f.contains('S'))
     };
-    // Over POP3 whoever reads a whole mail marks it as read: a spoofed one is.
+    // Over POP3 a client that reads a whole mail marks it as read: a spoofed one is.
     let unread = names
         .iter()
         .filter(|name| !is_pop3 || name.contains("foreign"));

@@ -13,13 +13,13 @@ use crate::smtp::{fifo, mailbox, member, start};
 use crate::support::{installed, next, skipped};
 
 /// Whom Postfix delivers as.
-const NOBODY: u32 = 65_534;
+const MAIL_USER: u32 = 65_534;
 
 fn maildir(folder: &Path) -> (Delivery, MailSource) {
     let folder = folder.join("maildir");
     for part in ["", "new", "cur", "tmp"] {
         std::fs::create_dir(folder.join(part)).unwrap();
-        chown(folder.join(part), Some(NOBODY), None).unwrap();
+        chown(folder.join(part), Some(MAIL_USER), None).unwrap();
     }
     (
         Delivery::Maildir(folder.clone()),
@@ -44,7 +44,7 @@ fn procmail(folder: &Path) -> Option<(Delivery, MailSource)> {
     );
     std::fs::write(&rules, text).unwrap();
     for path in [folder, &pipe, &rules] {
-        chown(path, Some(NOBODY), None).unwrap();
+        chown(path, Some(MAIL_USER), None).unwrap();
     }
     Some((Delivery::Procmail(rules), MailSource::Pipe(pipe)))
 }

@@ -142,7 +142,7 @@ async fn an_old_server_without_capabilities_will_do() {
 }
 
 #[tokio::test]
-async fn a_copy_is_known_when_the_server_does_not_delete() {
+async fn undeleted_mail_is_recognised_as_duplicate() {
     let folder = tempfile::tempdir().unwrap();
     // The connection is lost before the server deletes.
     let pop3 = Pop3::start(&[mail(b"first").await], |line| {
@@ -158,7 +158,7 @@ async fn a_copy_is_known_when_the_server_does_not_delete() {
 }
 
 #[tokio::test]
-async fn one_bad_mail_does_not_hold_up_the_others() {
+async fn bad_mails_do_not_delay_good_ones() {
     let folder = tempfile::tempdir().unwrap();
     let claims = "X-Ringway: rome\r\nSubject: ";
     let long = "x".repeat(5 << 20);

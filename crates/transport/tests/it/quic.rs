@@ -73,7 +73,7 @@ async fn echo((mut send, mut receive): (SendStream, RecvStream)) {
 }
 
 #[tokio::test]
-async fn both_ends_know_each_other_and_data_goes_both_ways() {
+async fn ends_know_each_other_and_exchange_data() {
     let p = pair(Priority::NORMAL).await;
     assert_eq!(p.out.peer(), member(2));
     assert_eq!(p.into.peer(), member(1));
@@ -131,7 +131,7 @@ async fn another_key_than_expected_is_refused_and_named() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_not_admitted_is_refused_in_the_handshake() {
+async fn unadmitted_key_is_refused_in_the_handshake() {
     let (stranger, _) = endpoint(&key(1), everybody());
     let (friend, _) = endpoint(&key(3), everybody());
     let (server, address) = endpoint(&key(2), only(member(3)));
@@ -147,7 +147,7 @@ async fn a_key_that_is_not_admitted_is_refused_in_the_handshake() {
 }
 
 #[tokio::test]
-async fn we_do_not_dial_whom_we_do_not_admit() {
+async fn unadmitted_peer_is_not_dialled() {
     let (client, _) = endpoint(&key(1), only(member(3)));
     let (_server, address) = endpoint(&key(2), everybody());
     let refused = client.connect(address, member(2), Priority::NORMAL).await;
@@ -194,7 +194,7 @@ async fn garbage_does_not_disturb_the_endpoint() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_an_error_in_time() {
+async fn silent_address_is_an_error_in_time() {
     let (client, _) = endpoint(&key(1), everybody());
     let silent = std::net::UdpSocket::bind(loopback()).unwrap();
     let there = silent.local_addr().unwrap();
@@ -202,8 +202,9 @@ async fn nobody_there_is_an_error_in_time() {
     assert!(matches!(refused, Err(QuicError::TimedOut)), "{refused:?}");
 }
 
+/// One that ends makes room for the next.
 #[tokio::test]
-async fn more_connections_than_allowed_are_refused_until_one_ends() {
+async fn connections_past_the_bound_are_refused() {
     let (client, _) = endpoint(&key(1), everybody());
     let options = QuicOptions {
         connections: 2,
@@ -277,7 +278,7 @@ async fn a_priority_changes_while_data_flows() {
 /// noq 1.4 ends the connection when too many pieces of a stream wait for their reader; the stream
 /// window keeps full datagrams below that.
 #[tokio::test]
-async fn a_reader_that_lags_holds_the_sender_back_and_loses_nothing() {
+async fn lagging_reader_slows_the_sender_without_loss() {
     let p = pair(Priority::NORMAL).await;
     let (mut sinks, mut receivers) = (Vec::new(), Vec::new());
     for _ in 0..3 {
@@ -295,7 +296,7 @@ async fn a_reader_that_lags_holds_the_sender_back_and_loses_nothing() {
             send.finish().unwrap();
         }));
     }
-    // Nobody reads: the streams fill the connection's window together, and wait.
+    // No task reads: the streams fill the connection's window together, and wait.
     let window = u64::from(QUIC_CONNECTION_WINDOW);
     assert!(window < 3 * u64::from(QUIC_STREAM_WINDOW));
     until(|| p.out.report().sent_bytes > window).await;
@@ -385,7 +386,7 @@ fn carry(mut from: DatagramCarrier, to: mpsc::Sender<MemberDatagram>, sender: Me
 }
 
 #[tokio::test]
-async fn streams_travel_over_messages_also_when_some_are_lost() {
+async fn streams_travel_over_lossy_messages() {
     let over = |number| {
         QuicEndpoint::over_messages(&key(number), everybody(), QuicOptions::default()).unwrap()
     };
@@ -419,7 +420,7 @@ async fn everything_arrives(into: &QuicConnection, size: usize) {
 }
 
 #[tokio::test]
-async fn half_open_handshakes_keep_nobody_out() {
+async fn half_open_handshakes_keep_no_peer_out() {
     let (server, address) = endpoint(&key(2), everybody());
     let (attacker, _) = endpoint(&key(3), everybody());
     let attacker = Arc::new(attacker);
@@ -462,12 +463,12 @@ async fn half_open_handshakes_keep_nobody_out() {
     assert!(sizes.max() > Some(0), "the server has begun handshakes");
 }
 
-/// Relays between `server` and whoever writes to it first; what has come from there, as reads and
-/// as datagrams.
+/// Relays between `server` and the client that writes to it first; what has come from there, as
+/// reads and as datagrams.
 ///
-/// On loopback, Linux hands over in one read what left in one system call, to whoever asks for
-/// that, and joins nothing else. So the reads are the sender's system calls, of which nobody keeps
-/// count: noq's `udp_tx.ios` is always 0.
+/// On loopback, Linux hands over in one read what left in one system call, to a receiver that asks
+/// for that, and joins nothing else. So the reads are the sender's system calls, of which no
+/// program keeps count: noq's `udp_tx.ios` is always 0.
 async fn counting_relay(server: SocketAddr) -> (SocketAddr, Arc<[AtomicU64; 2]>) {
     let front = UdpSocket::bind(loopback()).await.unwrap();
     let behind = UdpSocket::bind(loopback()).await.unwrap();

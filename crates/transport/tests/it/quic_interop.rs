@@ -316,9 +316,10 @@ async fn ask_long(mut send: impl AsyncWrite + Unpin, mut receive: impl AsyncRead
     assert!(back == data, "the same bytes come back");
 }
 
+/// The question is for a reading of its clock.
 #[tokio::test]
-async fn quinn_is_asked_for_its_clock_in_datagrams_unless_it_takes_none() {
-    // What quinn does unless told otherwise is to take them. Nobody reads these.
+async fn quinn_is_asked_only_if_it_takes_datagrams() {
+    // What quinn does unless told otherwise is to take them. No task reads these.
     for takes in [true, false] {
         let mut settings = settings(Asks::No);
         if !takes {

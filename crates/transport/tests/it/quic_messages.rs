@@ -96,7 +96,7 @@ async fn messages_and_streams_share_a_port() {
 }
 
 #[tokio::test]
-async fn who_does_not_listen_is_answered_but_advertises_nothing() {
+async fn leaf_is_answered_but_advertises_no_address() {
     let (b, mut at_b) = start(2);
     let (leaf, mut at_leaf) = start_on(
         &bind(1, loopback(), everybody(), false),
@@ -133,7 +133,7 @@ async fn too_large_is_refused_before_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_full_buffer_drops_and_counts_but_a_batch_waits() {
+async fn full_buffer_refuses_and_counts_messages() {
     let ((a, _at_a), (b, mut at_b)) = (start(1), start(2));
     let to_b = connect(&a, &b).await;
     // Nothing leaves meanwhile: one thread does all.
@@ -158,9 +158,9 @@ async fn a_full_buffer_drops_and_counts_but_a_batch_waits() {
 #[tokio::test]
 async fn a_stranger_is_refused_on_either_side() {
     let (a, _at_a) = start(1);
-    let nobody: Allow = Arc::new(|_| false);
+    let no_member: Allow = Arc::new(|_| false);
     let (strict, mut at_strict) = start_on(
-        &bind(2, loopback(), nobody.clone(), true),
+        &bind(2, loopback(), no_member.clone(), true),
         QuicTransportOptions::default(),
     );
     let refused = soon(a.connect(&address(&strict))).await.unwrap_err();
@@ -179,7 +179,7 @@ async fn a_stranger_is_refused_on_either_side() {
 }
 
 #[tokio::test]
-async fn a_peer_that_learns_who_we_are_lets_us_in() {
+async fn peer_admits_us_at_a_later_attempt() {
     let (a, _at_a) = start(1);
     let asked = Arc::new(AtomicU32::new(0));
     let counted = asked.clone();
@@ -197,7 +197,7 @@ async fn a_peer_that_learns_who_we_are_lets_us_in() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_stays_while_its_session_is_held() {
+async fn idle_connection_stays_while_its_session_is_held() {
     let idle = Duration::from_millis(500);
     let options = QuicTransportOptions {
         idle,
@@ -319,7 +319,7 @@ impl Crashing {
     /// Gives the address at which it was.
     fn crash(self) -> SocketAddr {
         let at = address(&self.1).socket().unwrap();
-        // Its tasks end first, so that nobody is left to say goodbye.
+        // Its tasks end first, so that none is left to say goodbye.
         self.0.shutdown_timeout(Duration::from_secs(10));
         at
     }
@@ -336,7 +336,7 @@ async fn quiet(session: &Session) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_peer_that_has_started_anew_ends_the_sessions_of_its_former_life() {
+async fn restarted_peer_ends_its_former_sessions() {
     let (a, mut at_a) = start(1);
     let mut b = tokio::task::spawn_blocking(|| Crashing::start(loopback()));
     let mut b = soon(&mut b).await.unwrap();
@@ -388,7 +388,7 @@ async fn a_peer_that_has_started_anew_ends_the_sessions_of_its_former_life() {
 }
 
 #[tokio::test]
-async fn foreign_addresses_are_not_accepted_and_silent_ones_time_out() {
+async fn foreign_address_fails_and_silent_one_times_out() {
     let (a, _at_a) = start(1);
     let socket: SocketAddr = "192.0.2.1:7000".parse().unwrap();
     assert!(a.accepts(&Address::Quic(socket)));

@@ -158,7 +158,7 @@ async fn shares(counts: &[Arc<AtomicU64>], bytes: u64) -> Vec<f64> {
     taken.iter().map(|one| one / sum).collect()
 }
 
-/// Each has what is due to it, and whoever is due nothing has next to nothing.
+/// Each has what is due to it, and one that is due nothing has next to nothing.
 fn assert_near(shares: &[f64], weights: &[f64]) {
     let sum: f64 = weights.iter().sum();
     for (share, weight) in shares.iter().zip(weights) {
@@ -168,8 +168,9 @@ fn assert_near(shares: &[f64], weights: &[f64]) {
     }
 }
 
+/// The shares follow changes of the priority.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn streams_share_a_connection_by_priority_and_follow_changes() {
+async fn streams_share_a_connection_by_priority() {
     let pair = pair().await;
     let (mut handles, mut counts) = (Vec::new(), Vec::new());
     for priority in [1.0, 2.0, 4.0] {
@@ -189,7 +190,7 @@ async fn streams_share_a_connection_by_priority_and_follow_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_that_nobody_reads_keeps_no_other_waiting() {
+async fn unread_stream_delays_no_other() {
     let pair = pair().await;
     let (_first, unread) = busy(&pair, 4.0).await;
     let (_second, source) = busy(&pair, 1.0).await;
@@ -202,7 +203,7 @@ async fn a_stream_that_nobody_reads_keeps_no_other_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_with_little_to_send_is_why_the_connection_is_no_faster() {
+async fn slow_writer_is_reported_as_the_limit() {
     let pair = pair().await;
     let (mut stream, _answers) = pair.out.open_bi().await.unwrap();
     stream.write_all(b"x").await.unwrap();
@@ -238,8 +239,9 @@ async fn a_writer_with_little_to_send_is_why_the_connection_is_no_faster() {
     }
 }
 
+/// Dropping the stream finishes it.
 #[tokio::test]
-async fn a_chunk_is_written_whole_even_if_nobody_waits_for_it_and_dropping_finishes() {
+async fn abandoned_chunk_is_still_written_whole() {
     let pair = pair().await;
     let (mut stream, _answers) = pair.out.open_with(Priority::NORMAL).await.unwrap();
     assert_eq!(stream.priority(), Priority::NORMAL);

@@ -94,7 +94,7 @@ async fn raised() -> (Duration, Duration) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_raise_does_not_wait_until_the_next_packet_at_priority_0_would_be_due() {
+async fn raised_scavenger_sends_before_its_next_due_packet() {
     let raises: Vec<_> = (0..TRANSFERS).map(|_| tokio::spawn(raised())).collect();
     let mut all = Vec::new();
     for raise in raises {

@@ -62,7 +62,7 @@ fn a_receipt_speaks_for_its_address_only() {
 }
 
 #[test]
-fn what_is_forged_old_strange_or_its_own_does_not_vouch() {
+fn forged_old_foreign_and_own_ones_are_worthless() {
     let subject = key(2);
     let hello = hello(&subject, 1, &[A]);
     let mut altered = receipt(&key(3), &subject, A, UNIX).to_vec();
@@ -95,7 +95,7 @@ fn what_is_forged_old_strange_or_its_own_does_not_vouch() {
 }
 
 #[test]
-fn what_was_proved_here_gets_a_receipt_for_as_long_as_it_counts() {
+fn proved_address_has_a_receipt_while_valid() {
     let (mut router, now) = (Validator::new(key(1).member(), [3; 32]), Instant::now());
     let leaf = key(2);
     let hello = hello(&leaf, 7, &[A, B]);

@@ -27,7 +27,8 @@ impl Path {
     }
 }
 
-/// Carries datagrams between whoever writes to it first and `server`; in order, as a queue does.
+/// Carries datagrams between the client that writes to it first and `server`; in order, as a queue
+/// does.
 pub(crate) async fn path(server: SocketAddr, path: Arc<Path>) -> SocketAddr {
     let front = Arc::new(UdpSocket::bind(loopback()).await.unwrap());
     let behind = Arc::new(UdpSocket::bind(loopback()).await.unwrap());

@@ -102,8 +102,9 @@ async fn messages_go_both_ways_in_mails() {
     assert_eq!(to_b.send(b"x"), Err(SendError::Closed));
 }
 
+/// A leaf has no reply address, and a receiver no relay.
 #[tokio::test]
-async fn a_leaf_has_no_reply_address_and_a_receiver_no_relay() {
+async fn mail_may_go_one_way_only() {
     let port = free_port().unwrap();
     let (a, _at_a) = start(member("oslo", Some(port), Vec::new()));
     let (b, mut at_b) = start(member("rome", None, lmtp(port)));
@@ -115,13 +116,13 @@ async fn a_leaf_has_no_reply_address_and_a_receiver_no_relay() {
     let incoming = next(&mut at_b).await;
     assert_eq!(&incoming.message[..], b"hello");
     assert!(incoming.session.is_closed());
-    let nobody = incoming.session.remote();
+    let no_reply = incoming.session.remote();
     assert_eq!(
-        nobody.to_string(),
+        no_reply.to_string(),
         "smtp://nobody@reply.invalid?X-Ringway=none"
     );
     assert_eq!(incoming.session.send(b"x"), Err(SendError::Closed));
-    assert!(!a.accepts(&nobody));
+    assert!(!a.accepts(&no_reply));
     let refused = b.connect(&there.address).await;
     assert!(matches!(refused, Err(ConnectError::NotAccepted { .. })));
 }
@@ -303,7 +304,7 @@ async fn mails_share_a_connection_and_commands_a_packet() {
 }
 
 #[tokio::test]
-async fn a_kept_connection_that_the_relay_ended_is_made_anew() {
+async fn connection_ended_by_the_relay_is_reopened() {
     let mails = std::sync::atomic::AtomicUsize::new(0);
     let (port, lines) = told_relay(move |line| match line {
         "" => "220 x\r\n",
@@ -377,7 +378,7 @@ async fn a_relay_without_starttls_gets_no_mail() {
     assert_eq!(told, ["", "EHLO ring.test", "(end)"]);
 }
 
-/// What nobody may take for ours: each as a whole mail.
+/// What must not be taken for ours: each as a whole mail.
 async fn strange_mails() -> Vec<(&'static str, Vec<u8>)> {
     let good = mail(b"good").await;
     let cut = good.len() * 3 / 4;
@@ -498,7 +499,7 @@ async fn a_named_pipe_takes_mail_after_mail() {
 async fn strange_mails_hurt_no_lmtp_server() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("lmtp");
-    // One that nobody listens at any more is replaced.
+    // One without a listener is replaced.
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
     let source = MailSource::LmtpUnix(socket.clone());
     let (b, mut at_b) = start(member("rome", None, vec![source]));

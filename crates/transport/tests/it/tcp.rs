@@ -76,7 +76,7 @@ async fn a_full_queue_drops_and_counts() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_costs_messages_but_blocks_nobody() {
+async fn slow_reader_costs_messages_but_blocks_no_sender() {
     let listener = std::net::TcpListener::bind(loopback()).unwrap();
     let (a, _at_a) = start(16);
     let there = Address::Tcp(listener.local_addr().unwrap());
@@ -117,7 +117,7 @@ async fn a_slow_reader_costs_messages_but_blocks_nobody() {
 }
 
 #[tokio::test]
-async fn of_a_batch_the_beginning_goes_and_what_finds_no_room_is_counted() {
+async fn batch_is_sent_in_part_and_rest_counted() {
     let listener = std::net::TcpListener::bind(loopback()).unwrap();
     let (a, _at_a) = start(16);
     let there = Address::Tcp(listener.local_addr().unwrap());
@@ -169,8 +169,9 @@ async fn garbage_ends_its_own_connection_only() {
     assert_eq!(&next(&mut at_b).await.message[..], b"still here");
 }
 
+/// If all are in use, further ones are refused.
 #[tokio::test]
-async fn past_the_bound_who_is_not_in_use_makes_room_and_else_more_are_refused() {
+async fn past_the_bound_unused_connections_make_room() {
     let (b, mut at_b) = start_with(
         16,
         TcpOptions {
@@ -194,7 +195,7 @@ async fn past_the_bound_who_is_not_in_use_makes_room_and_else_more_are_refused()
     // Outgoing connections count too.
     let refused = b.connect(&a.addresses()[0].address).await;
     assert!(matches!(refused, Err(ConnectError::Busy { limit: 2, .. })));
-    // Nobody at B uses the first one any more.
+    // B does not use the first one any more.
     held.remove(0);
     let fourth = a.connect(&there).await.unwrap();
     until(|| first.is_closed()).await;
@@ -221,7 +222,7 @@ async fn past_the_bound_who_is_not_in_use_makes_room_and_else_more_are_refused()
 }
 
 #[tokio::test]
-async fn an_idle_connection_stays_while_its_session_is_held() {
+async fn idle_connection_stays_while_its_session_is_held() {
     let idle = Duration::from_millis(500);
     let options = TcpOptions {
         idle,
@@ -243,7 +244,7 @@ async fn an_idle_connection_stays_while_its_session_is_held() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_an_error_that_names_the_address() {
+async fn error_names_an_address_without_listener() {
     let gone = std::net::TcpListener::bind(loopback()).unwrap();
     let there = Address::Tcp(gone.local_addr().unwrap());
     drop(gone);

@@ -144,7 +144,7 @@ async fn what_is_advertised_is_what_was_configured() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_an_error_that_names_it() {
+async fn error_names_a_port_in_use() {
     let (a, _at_a) = start(1);
     let options = UdpOptions {
         listen: Some(a.local_address()),
@@ -219,7 +219,7 @@ async fn every_sender_of_many_is_told_apart() {
 }
 
 #[tokio::test]
-async fn of_a_train_with_too_long_datagrams_only_the_short_one_counts() {
+async fn too_long_datagrams_of_a_train_are_malformed() {
     let (b, mut at_b) = start(16);
     let stranger = std::net::UdpSocket::bind(loopback()).unwrap();
     let state = noq::udp::UdpSocketState::new((&stranger).into()).unwrap();
@@ -244,7 +244,7 @@ async fn of_a_train_with_too_long_datagrams_only_the_short_one_counts() {
 }
 
 #[tokio::test]
-async fn a_batch_that_finds_the_queue_full_is_delivered_in_part() {
+async fn full_queue_takes_part_of_a_batch() {
     let ((a, _at_a), (b, mut at_b)) = (start(16), start(3));
     let to_b = a.connect(&b.addresses()[0].address).await.unwrap();
     let messages: Vec<[u8; 1]> = (0..10).map(|number| [number]).collect();

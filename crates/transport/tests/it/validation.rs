@@ -84,7 +84,7 @@ impl World {
     }
 }
 
-fn nobody(_: Address) -> Option<SigningKey> {
+fn no_member(_: Address) -> Option<SigningKey> {
     None
 }
 
@@ -93,7 +93,7 @@ fn two(_: Address) -> Option<SigningKey> {
 }
 
 #[test]
-fn an_address_is_usable_once_its_pong_is_there() {
+fn address_is_usable_once_its_pong_arrives() {
     let mut w = World::new();
     assert_eq!(w.hello(&key(2), 1, vec![udp(A)]), HelloOutcome::Accepted);
     let pings = w.pings();
@@ -124,7 +124,7 @@ fn a_forwarder_proves_nothing() {
     let (at_a, at_b) = (pings[0].clone(), pings[1].clone());
     assert_ne!(at_a.address, at_b.address);
 
-    // Whoever sits at A passes the PING on, and the member answers for where it is: B.
+    // The host at A passes the PING on, and the member answers for where it is: B.
     let elsewhere = Ping {
         address: at_b.address,
         ..at_a.clone()
@@ -156,8 +156,9 @@ fn a_forwarder_proves_nothing() {
     assert!(w.validator.handle_pong(w.now, &truth).is_some());
 }
 
+/// A budget bounds the answers.
 #[test]
-fn only_pings_to_me_at_my_address_are_answered_and_within_a_budget() {
+fn only_pings_to_own_addresses_are_answered() {
     let mut me = Validator::new(key(1).member(), [3; 32]);
     let now = Instant::now();
     let ping = Ping {
@@ -184,11 +185,11 @@ fn only_pings_to_me_at_my_address_are_answered_and_within_a_budget() {
 }
 
 #[test]
-fn a_silent_address_gets_one_ping_for_each_hello_that_names_it() {
+fn silent_address_gets_one_ping_per_hello() {
     let mut w = World::new();
     w.hello(&key(2), 1, vec![udp(A)]);
     let start = w.now;
-    assert_eq!(w.run(Duration::from_secs(86_400), nobody), 1);
+    assert_eq!(w.run(Duration::from_secs(86_400), no_member), 1);
     assert_eq!(w.pinged[&udp(A).address], 1);
     assert_eq!(w.validator.poll_timeout(), None);
     // The member is asked for its HELLO again, a few times; each is worth another try.
@@ -196,7 +197,7 @@ fn a_silent_address_gets_one_ping_for_each_hello_that_names_it() {
     for _ in 0..3 {
         let repeated = w.hello(&key(2), 1, vec![udp(A)]);
         assert_eq!(repeated, HelloOutcome::Repeated);
-        assert_eq!(w.run(Duration::from_secs(60), nobody), 1);
+        assert_eq!(w.run(Duration::from_secs(60), no_member), 1);
     }
     w.hello(&key(2), 2, vec![udp(A)]);
     assert_eq!(w.run(Duration::from_secs(1), two), 1);
@@ -204,7 +205,7 @@ fn a_silent_address_gets_one_ping_for_each_hello_that_names_it() {
 }
 
 #[test]
-fn a_lost_ping_is_repeated_because_the_member_says_its_hello_again() {
+fn repeated_hello_repeats_a_lost_ping() {
     let mut w = World::new();
     w.hello(&key(2), 1, vec![udp(A)]);
     let (start, mut asked, mut pings) = (w.now, Vec::new(), w.pings().len());
@@ -224,7 +225,7 @@ fn a_lost_ping_is_repeated_because_the_member_says_its_hello_again() {
 }
 
 #[test]
-fn a_quic_address_waits_until_another_one_of_its_host_is_proved() {
+fn quic_address_waits_for_proof_of_its_host() {
     let quic = |text: &str| AddressDescriptor::new(Address::Quic(text.parse().unwrap()), 1200, 15);
     let mut w = World::new();
     let (own, victim) = (quic("192.0.2.1:7001"), quic("192.0.2.9:7001"));
@@ -244,7 +245,7 @@ fn a_quic_address_waits_until_another_one_of_its_host_is_proved() {
 }
 
 #[test]
-fn no_more_pings_a_day_than_the_addresss_quota() {
+fn pings_a_day_stay_within_the_quota() {
     let mut w = World::new();
     let modest = AddressDescriptor {
         quota: Some(3),
@@ -252,20 +253,20 @@ fn no_more_pings_a_day_than_the_addresss_quota() {
     };
     for sequence in 1..=10 {
         w.hello(&key(2), sequence, vec![modest.clone()]);
-        w.run(Duration::from_secs(60), nobody);
+        w.run(Duration::from_secs(60), no_member);
     }
     assert_eq!(w.pinged[&modest.address], 3);
     let known = w.validator.advertised(w.now, &key(2).member());
     let again = known[0].quota_used.unwrap();
     assert!(again > Duration::from_secs(23 * 3600), "{again:?}");
-    w.run(Duration::from_secs(26 * 3600), nobody);
+    w.run(Duration::from_secs(26 * 3600), no_member);
     w.hello(&key(2), 11, vec![modest.clone()]);
     w.run(Duration::from_secs(60), two);
     assert_eq!(w.usable(key(2).member()), [modest.address]);
 }
 
 #[test]
-fn whoever_hides_sends_no_ping_that_would_show_it() {
+fn hidden_member_sends_no_revealing_ping() {
     let mut w = World::new();
     w.validator.hide();
     let mail = "smtp://b@example.org?X-A=b".parse().unwrap();
@@ -283,7 +284,7 @@ fn one_member_cannot_make_us_send_much() {
         let host = |n: u64| udp(&format!("198.51.{}.{}:7000", sequence % 250, n + 1));
         let addresses = (0..16).map(|n| host(n + sequence / 250)).collect();
         w.hello(&key(2), sequence, addresses);
-        w.run(Duration::from_millis(10), nobody);
+        w.run(Duration::from_millis(10), no_member);
     }
     let earned = (w.now - start).as_millis() / ADVERTISER_BUDGET_INTERVAL.as_millis();
     let most = earned + u128::from(ADVERTISER_BUDGET) + 1;
@@ -301,7 +302,7 @@ fn all_members_together_cannot_flood_one_address() {
     let start = w.now;
     for number in 2..1002 {
         w.hello(&key(number), 1, vec![udp(A)]);
-        w.run(Duration::from_millis(100), nobody);
+        w.run(Duration::from_millis(100), no_member);
     }
     let earned = (w.now - start).as_secs() / ADDRESS_BUDGET_INTERVAL.as_secs();
     let most = earned + u64::from(ADDRESS_BUDGET) + 1;
@@ -309,8 +310,9 @@ fn all_members_together_cannot_flood_one_address() {
     assert!(sent <= most, "{sent} PINGs, at most {most}");
 }
 
+/// A HELLO that names a foreign address amplifies nothing.
 #[test]
-fn a_ping_is_no_longer_than_the_hello_that_named_its_address() {
+fn ping_is_no_longer_than_its_hello() {
     for text in [
         "192.0.2.1:65535",
         "[2001:db8:ffff:ffff:ffff:ffff:ffff:ffff]:65535",
@@ -329,7 +331,7 @@ fn a_ping_is_no_longer_than_the_hello_that_named_its_address() {
 }
 
 #[test]
-fn validity_is_renewed_in_time_and_ends_without_answers() {
+fn validity_is_renewed_or_ends_without_answers() {
     let mut w = World::new();
     w.hello(&key(2), 1, vec![udp(A)]);
     for _ in 0..60 {
@@ -338,11 +340,11 @@ fn validity_is_renewed_in_time_and_ends_without_answers() {
     }
     let pings = w.pinged[&udp(A).address];
     assert!((6..=12).contains(&pings), "{pings} PINGs in an hour");
-    w.run(VALID_FOR, nobody);
+    w.run(VALID_FOR, no_member);
     assert!(w.usable(key(2).member()).is_empty());
     // The address is tried again by itself, ever more rarely, and comes back.
-    w.run(Duration::from_secs(86_400), nobody);
-    let pings = w.run(Duration::from_secs(86_400), nobody);
+    w.run(Duration::from_secs(86_400), no_member);
+    let pings = w.run(Duration::from_secs(86_400), no_member);
     let most = 33 * usize::try_from(PING_ATTEMPTS).unwrap();
     assert!((72..=most).contains(&pings), "{pings} PINGs in a day");
     w.run(LOST_RETRY_MAX * 2, two);
@@ -410,11 +412,11 @@ fn addresses_that_cannot_be_reached_are_not_tried() {
     let mut addresses: Vec<_> = hopeless.iter().map(|text| udp(text)).collect();
     addresses.push(send_only);
     assert_eq!(w.hello(&key(2), 1, addresses), HelloOutcome::Accepted);
-    assert_eq!(w.run(Duration::from_secs(60), nobody), 0);
+    assert_eq!(w.run(Duration::from_secs(60), no_member), 0);
 }
 
 #[test]
-fn the_table_of_members_is_bounded_and_keeps_who_is_proved() {
+fn bounded_table_keeps_proved_members() {
     let mut w = World::new();
     let rtt = Duration::from_millis(7);
     let last = u16::try_from(VALIDATOR_MEMBERS).unwrap() + 1;

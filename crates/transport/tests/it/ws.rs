@@ -109,14 +109,14 @@ async fn everything_but_our_websocket_gets_404() {
         assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
     }
     assert_eq!(b.counters().malformed, 6);
-    // Whoever says nothing is not waited for.
+    // A silent client is not waited for.
     let silent = ask(address(&b), b"GET /ring".to_vec()).await;
     assert_eq!(silent, "");
     assert_eq!(b.counters().timed_out, 1);
 }
 
 #[tokio::test]
-async fn frames_that_are_no_messages_end_their_own_connection_only() {
+async fn malformed_frames_end_only_their_own_connection() {
     let ((a, _at_a), (b, mut at_b)) = (start(16), start(16));
     let to_b = a.connect(&b.addresses()[0].address).await.unwrap();
     let masked = |first: u8, length: &[u8]| [&[first][..], length, &[0; 4], b"text"].concat();
@@ -144,7 +144,7 @@ async fn frames_that_are_no_messages_end_their_own_connection_only() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_costs_messages_but_blocks_nobody() {
+async fn slow_reader_costs_messages_but_blocks_no_sender() {
     let ((a, _at_a), (b, mut at_b)) = (start(16), start(1));
     let to_b = a.connect(&b.addresses()[0].address).await.unwrap();
     // Nothing runs between the sends, so the queue fills.
@@ -166,7 +166,7 @@ async fn a_slow_reader_costs_messages_but_blocks_nobody() {
 }
 
 #[tokio::test]
-async fn connections_are_bounded_and_idle_ones_end_unless_held() {
+async fn bound_and_idle_time_spare_held_connections() {
     let idle = Duration::from_millis(400);
     let (b, mut at_b) = start_with(
         16,
@@ -203,7 +203,7 @@ async fn connections_are_bounded_and_idle_ones_end_unless_held() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_dialled_or_started_is_an_error_that_says_why() {
+async fn errors_say_why_dialling_or_starting_failed() {
     let (a, _at_a) = leaf();
     for refused in ["ws://224.0.0.1/", "ws://[::]/", "udp://127.0.0.1:1"] {
         let refused = refused.parse().unwrap();
@@ -274,7 +274,7 @@ async fn works_behind_nginx_with_tls() {
     assert!(format!("{error}").contains("404"), "{error}");
     let error = a.connect(&there("/ring", "other.test")).await.unwrap_err();
     assert!(format!("{error}").contains("certificate"), "{error}");
-    // Nobody believes nginx's certificate unless told to.
+    // No client trusts nginx's certificate unless configured to.
     let (stranger, _queue) = leaf();
     let error = stranger.connect(&there("/ring", "ring.test")).await;
     assert!(matches!(error, Err(ConnectError::Network { .. })));

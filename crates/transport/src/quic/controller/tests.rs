@@ -34,7 +34,7 @@ fn run(
 }
 
 #[test]
-fn the_window_told_to_quic_never_falls_below_two_datagrams() {
+fn reported_window_is_at_least_two_datagrams() {
     let (_, mut controller, mut now) = build(Priority::SCAVENGER);
     now = run(&mut controller, now, 0, 10, Duration::from_millis(20));
     for pn in 100..400 {
@@ -51,8 +51,9 @@ fn the_window_told_to_quic_never_falls_below_two_datagrams() {
     assert!((1..u64::from(MTU) * 1000 / 20).contains(&rate), "{rate}");
 }
 
+/// This holds at every priority.
 #[test]
-fn a_mark_lowers_the_window_at_every_priority_and_is_no_loss() {
+fn ecn_mark_lowers_the_window_without_loss() {
     for priority in [Priority::SCAVENGER, Priority::NORMAL] {
         let (control, mut controller, now) = build(priority);
         let now = run(&mut controller, now, 0, 50, Duration::from_millis(20));
@@ -72,7 +73,7 @@ fn a_mark_lowers_the_window_at_every_priority_and_is_no_loss() {
 }
 
 #[test]
-fn the_rtt_is_that_of_the_newest_packet_of_a_batch() {
+fn newest_packet_of_a_batch_gives_the_rtt() {
     let (control, mut controller, start) = build(Priority::NORMAL);
     let (old, new) = (start, start + Duration::from_millis(80));
     controller.on_packet_sent(old, MTU, 0);
@@ -90,7 +91,7 @@ fn the_rtt_is_that_of_the_newest_packet_of_a_batch() {
 }
 
 #[test]
-fn a_packet_without_data_that_is_acknowledged_as_well_hides_no_round_trip() {
+fn acknowledged_pure_ack_hides_no_round_trip() {
     let (control, mut controller, start) = build(Priority::NORMAL);
     let rtt = |controller: &mut PriorityController, pn, ms| {
         let sent = start + Duration::from_millis(1000 * pn);
@@ -108,8 +109,9 @@ fn a_packet_without_data_that_is_acknowledged_as_well_hides_no_round_trip() {
     assert!(control.report().unwrap().srtt > Some(Duration::from_millis(20)));
 }
 
+/// A reading is stale if it was taken long before the socket was read.
 #[test]
-fn a_clock_that_was_read_long_before_the_socket_makes_no_path_shorter() {
+fn stale_clock_reading_lowers_no_base_delay() {
     let (control, mut controller, _) = build(Priority::SCAVENGER);
     let rtt = Duration::from_millis(20);
     let mut acknowledge = |pn: u64, stale: Duration| {
@@ -149,7 +151,7 @@ fn a_lost_packet_without_data_costs_nothing() {
 }
 
 #[test]
-fn what_overtakes_the_keys_is_lost_at_no_cost() {
+fn losses_before_the_keys_arrive_cost_nothing() {
     for priority in [Priority::SCAVENGER, Priority::NORMAL] {
         let (control, mut controller, start) = build(priority);
         let rtt = Duration::from_millis(20);
@@ -175,7 +177,7 @@ fn what_overtakes_the_keys_is_lost_at_no_cost() {
 }
 
 #[test]
-fn what_quic_gave_up_and_has_come_costs_nothing() {
+fn spurious_loss_restores_the_window() {
     let (control, mut controller, now) = build(Priority::NORMAL);
     let now = run(&mut controller, now, 0, 10, Duration::from_millis(20));
     let before = controller.inner.window();
@@ -223,7 +225,7 @@ fn driven_to_the_floor() -> (PriorityController, PriorityController, Instant) {
 }
 
 #[test]
-fn whoever_was_silent_begins_with_what_there_is_now() {
+fn idle_connection_restarts_at_its_groups_rate() {
     let (busy, mut idle, now) = driven_to_the_floor();
     let rate = |controller: &PriorityController| controller.metrics().pacing_rate.unwrap();
     assert!(rate(&idle) > 10 * rate(&busy), "what it knew");
@@ -232,8 +234,9 @@ fn whoever_was_silent_begins_with_what_there_is_now() {
     assert_eq!(idle.window(), 2 * u64::from(MTU));
 }
 
+/// Its first packets have a rate of their own, and one leaves each [`CONTROLLER_SLOWEST`].
 #[test]
-fn a_connection_begins_and_stays_one_where_its_group_is_at_the_floor() {
+fn group_at_the_floor_permits_a_new_connection() {
     let (busy, _idle, mut now) = driven_to_the_floor();
     let mut new = PriorityFactory {
         control: Arc::clone(&busy.control),
@@ -255,7 +258,7 @@ fn a_connection_begins_and_stays_one_where_its_group_is_at_the_floor() {
 }
 
 #[test]
-fn a_priority_set_from_outside_reaches_the_core_with_the_next_packet() {
+fn new_priority_counts_from_the_next_packet() {
     let (control, mut controller, now) = build(Priority::NORMAL);
     let now = run(&mut controller, now, 0, 2, Duration::from_millis(10));
     control.set_priority(Priority::SCAVENGER);
@@ -264,8 +267,9 @@ fn a_priority_set_from_outside_reaches_the_core_with_the_next_packet() {
     assert_eq!(control.report().unwrap().priority, Priority::SCAVENGER);
 }
 
+/// It need not wait for its next packet.
 #[test]
-fn a_scavenger_that_is_raised_need_not_wait_for_its_next_packet() {
+fn raised_scavenger_gets_a_rate_at_once() {
     let (control, mut controller, mut now) = build(Priority::SCAVENGER);
     now = run(&mut controller, now, 0, 10, Duration::from_millis(20));
     for pn in 10..40 {
@@ -286,8 +290,9 @@ fn a_scavenger_that_is_raised_need_not_wait_for_its_next_packet() {
     assert_eq!(rate(&controller), controller.rate.unwrap());
 }
 
+/// It sends them at once; other priorities send as many as they may.
 #[test]
-fn after_a_pause_a_scavenger_sends_two_packets_at_once_and_others_as_many_as_they_may() {
+fn scavenger_sends_two_packets_after_a_pause() {
     let rtt = Duration::from_millis(20);
     for (priority, held) in [(Priority::SCAVENGER, true), (Priority::NORMAL, false)] {
         let (_, mut controller, mut now) = build(priority);
@@ -348,7 +353,7 @@ impl Control {
 }
 
 #[test]
-fn the_way_there_is_counted_from_the_packet_that_the_question_left_with() {
+fn one_way_delay_counts_from_the_questions_packet() {
     std::sync::LazyLock::force(&super::super::clock::ZERO);
     let (control, mut controller, now) = build(Priority::SCAVENGER);
     let start = now + Duration::from_secs(1);
@@ -368,7 +373,7 @@ fn the_way_there_is_counted_from_the_packet_that_the_question_left_with() {
 }
 
 #[test]
-fn what_was_not_asked_or_comes_too_late_says_nothing() {
+fn unasked_or_late_readings_are_ignored() {
     let (control, mut controller, now) = build(Priority::SCAVENGER);
     let start = now + Duration::from_secs(1);
     let question = ask(&mut controller, start, 0, Duration::ZERO);

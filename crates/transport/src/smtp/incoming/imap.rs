@@ -52,7 +52,7 @@ async fn limited<T>(step: impl Future<Output = Result<T, Error>>) -> Result<T, E
     done.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
 }
 
-/// One connection. Ends well only when nobody receives any more.
+/// One connection. Ends well only when the receiver of messages is gone.
 async fn follow(source: &ImapSource, tls: &WebTls, receiver: &Receiver) -> Result<(), Error> {
     let budget = Budget::default();
     let client = limited(connect(source, tls, &budget)).await?;
@@ -123,7 +123,7 @@ async fn idle(session: Session<Stream>) -> Result<Session<Stream>, Error> {
     {
         let forever = Duration::from_secs(3600);
         let (news, _stop) = handle.wait_with_timeout(forever);
-        // The library's own limit begins anew with each sign of life.
+        // The library's own limit begins again with each sign of life.
         if let Ok(Err(error)) = timeout(IMAP_IDLE, news).await {
             return Err(error);
         }
@@ -142,7 +142,7 @@ struct Mailbox<'a> {
 }
 
 impl Mailbox<'_> {
-    /// Takes the mails that are there. False if nobody receives any more.
+    /// Takes the mails that are there. False if the receiver of messages is gone.
     async fn look(&mut self, session: &mut Session<Stream>) -> Result<bool, Error> {
         let (header, value) = self.receiver.filter();
         let query = format!("UNSEEN UNDELETED HEADER {header} {value}");

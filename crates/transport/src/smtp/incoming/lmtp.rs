@@ -22,7 +22,7 @@ use crate::places::{Place, Places};
 
 use crate::smtp::metered::Io;
 
-/// Whom we call ourselves; nobody resolves it.
+/// The name that we give ourselves; no client resolves it.
 const HOST: &str = "ringway.localhost";
 
 /// Where the mail server connects to.

@@ -38,7 +38,7 @@ pub(in crate::smtp) async fn run(folder: PathBuf, receiver: Arc<Receiver>) {
                 receiver.failed("maildir", &error);
                 foreign = known;
             }
-            // Nobody receives, or the runtime ends.
+            // The receiver of messages is gone, or the runtime ends.
             Ok((Ok(false), _)) | Err(_) => return,
         }
         match &mut events {
@@ -66,7 +66,7 @@ fn watch(new: &Path) -> io::Result<EventStream<[u8; 4096]>> {
     inotify.into_event_stream([0; 4096])
 }
 
-/// Looks at each mail in `new`. False if nobody receives any more.
+/// Looks at each mail in `new`. False if the receiver of messages is gone.
 fn look(new: &Path, receiver: &Receiver, foreign: &mut LeftAlone) -> io::Result<bool> {
     let mut still = BTreeSet::new();
     for entry in new.read_dir()? {

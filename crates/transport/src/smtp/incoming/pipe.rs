@@ -35,7 +35,7 @@ pub(in crate::smtp) async fn run(path: PathBuf, receiver: Arc<Receiver>) {
     }
 }
 
-/// Reads writer after writer. Ends when nobody receives any more.
+/// Reads writer after writer. Ends when the receiver of messages is gone.
 async fn follow(path: &PathBuf, receiver: &Receiver) -> io::Result<()> {
     let mut pipe = pipe::OpenOptions::new().open_receiver(path)?;
     let mut cutter = Cutter::default();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_mail_costs_no_memory_and_no_other_mail() {
+    fn too_long_mail_drops_only_itself() {
         for line in ["x", "x\n"] {
             let long = line.repeat(MAIL_BYTES / line.len() + 10);
             let text = format!("A: b\n{long}\n\nFrom x\nC: d\n");

@@ -42,7 +42,7 @@ enum Pop3Error {
 enum Looked {
     /// The server wants this long until the next one.
     Done(Duration),
-    /// Nobody receives any more.
+    /// The receiver of messages is gone.
     Stopped,
 }
 
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_of_many_are_looked_at_and_what_is_gone_is_forgotten() {
+    fn newest_come_first_and_deleted_are_forgotten() {
         let mut mailbox = Mailbox::default();
         let list = |range: std::ops::Range<usize>| -> String {
             range.map(|n| format!("{} mail{n}\r\n", n + 1)).collect()

@@ -41,7 +41,7 @@ fn messages_to_one_mailbox_share_a_mail() {
 }
 
 #[test]
-fn the_first_leaves_soon_and_what_follows_is_collected() {
+fn first_leaves_soon_and_the_rest_is_collected() {
     let (mut outbox, start) = (outbox(100, 100), Instant::now());
     let batch_time = SmtpOptions::default().batch_time;
     let mut left = Vec::new();
@@ -77,7 +77,7 @@ fn the_first_leaves_soon_and_what_follows_is_collected() {
 }
 
 #[test]
-fn without_a_batch_time_only_what_is_under_way_holds_up() {
+fn without_batch_time_only_a_running_mail_delays() {
     let (mut outbox, start) = (outbox(100, 100), Instant::now());
     outbox.batch_time = Duration::ZERO;
     outbox.push(start, &to("a"), b"first").unwrap();
@@ -92,7 +92,7 @@ fn without_a_batch_time_only_what_is_under_way_holds_up() {
 }
 
 #[test]
-fn nobody_waits_behind_whom_messages_never_end() {
+fn busy_mailbox_delays_no_other() {
     let (mut outbox, start) = (outbox(100, 100), Instant::now());
     outbox.batch_time = Duration::ZERO;
     outbox.push(start, &to("b"), b"x").unwrap();
@@ -187,7 +187,7 @@ fn one_mailbox_cannot_spend_it_all() {
 }
 
 #[test]
-fn a_mail_is_offered_again_until_it_is_stale() {
+fn mail_is_retried_until_it_is_stale() {
     let (mut outbox, start) = (outbox(10, 10), Instant::now());
     outbox.push(start, &to("a"), b"x").unwrap();
     let (mut now, mut last, mut attempts) = (start, Duration::ZERO, 0);

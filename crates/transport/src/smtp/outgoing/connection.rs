@@ -20,7 +20,7 @@ use crate::web_tls::WebTls;
 type Stream = Metered<Box<dyn Io>>;
 
 impl AsyncTokioStream for Stream {
-    /// Nobody asks.
+    /// Never asked for.
     fn peer_addr(&self) -> io::Result<SocketAddr> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -107,7 +107,7 @@ impl Connection {
         })
     }
 
-    /// Sends one mail, without an envelope sender: nobody sends a bounce for a bounce. After a
+    /// Sends one mail, without an envelope sender: no server sends a bounce for a bounce. After a
     /// failure the connection is of no use.
     pub(super) async fn send(&mut self, to: &Address, mail: &[u8]) -> Result<(), Failure> {
         self.answers.renew();

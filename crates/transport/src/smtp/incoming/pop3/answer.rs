@@ -332,8 +332,9 @@ mod tests {
         assert_eq!(of(LINES, &endless), Err(AnswerError::Endless));
     }
 
+    /// The rest is read up to the end, and dropped.
     #[test]
-    fn what_is_too_much_is_dropped_up_to_the_end() {
+    fn lines_past_the_limit_are_cut() {
         let answer = format!("+OK\r\n{}\r\n.\r\n", "ab".repeat(1000));
         let Ok(Some(Answer::Good(_, lines))) = read(LINES, answer.as_bytes(), 7) else {
             panic!();
