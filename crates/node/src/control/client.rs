@@ -12,7 +12,7 @@ use crate::limits::CONTROL_LINE;
 /// Why a request got no answer, or a refusal.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens at the socket.
+    /// No program listens at the socket.
     #[error("no member daemon runs at {}: start it with `ringway node`{}", path.display(), unusual(source))]
     NotRunning {
         /// The socket tried.
@@ -44,8 +44,8 @@ pub enum ClientError {
     Refused(#[from] ControlError),
 }
 
-/// What the system says, unless that is only what the message says already: no socket, or nobody at
-/// it.
+/// What the system says, unless that is only what the message says already: no socket, or no
+/// program at it.
 fn unusual(source: &io::Error) -> String {
     match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => String::new(),

@@ -73,7 +73,7 @@ pub enum Request {
         name: String,
         /// At most 400 bytes; empty removes the record.
         value: Vec<u8>,
-        /// Seconds after which nobody keeps it, at most 30 days.
+        /// Seconds after which no member keeps it, at most 30 days.
         lifetime_s: u64,
     },
     /// Find a record: answered by one [`Reply::Record`].

@@ -261,7 +261,7 @@ impl Core {
         self.signals.pop_front().or_else(|| self.lookups.poll_end())
     }
 
-    /// Gives a reply, and counts those that nobody waits for.
+    /// Gives a reply, and counts those that no task waits for.
     pub(super) fn reply<T>(&mut self, reply: oneshot::Sender<T>, value: T) {
         if reply.send(value).is_err() {
             self.counted.replies_unwanted += 1;

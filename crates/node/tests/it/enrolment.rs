@@ -32,7 +32,7 @@ fn directory(place: &Place, home: &str) -> Directory {
 }
 
 #[tokio::test]
-async fn members_enrol_and_are_found_in_dns_by_name_id_and_key() {
+async fn dns_finds_members_by_name_id_and_key() {
     let place = Place::new();
     let _serving = place.serve().await;
     let address = free_address().unwrap();
@@ -85,7 +85,7 @@ async fn members_enrol_and_are_found_in_dns_by_name_id_and_key() {
 }
 
 #[tokio::test]
-async fn an_invite_works_once_but_an_interrupted_join_can_be_repeated() {
+async fn used_invite_serves_only_an_interrupted_join() {
     let place = Place::new();
     let _serving = place.serve().await;
     let invite = place.invite("alice", Role::Leaf);
@@ -102,8 +102,9 @@ async fn an_invite_works_once_but_an_interrupted_join_can_be_repeated() {
     assert_eq!(place.authority().members().unwrap().len(), 1);
 }
 
+/// The name of a member is taken: it gets no further invite.
 #[tokio::test]
-async fn a_newer_invite_withdraws_an_unused_one_and_a_members_name_is_taken() {
+async fn newer_invite_withdraws_the_unused_one() {
     let place = Place::new();
     let _serving = place.serve().await;
     let lost = place.invite("alice", Role::Leaf);
@@ -124,7 +125,7 @@ async fn a_newer_invite_withdraws_an_unused_one_and_a_members_name_is_taken() {
 }
 
 #[tokio::test]
-async fn an_invite_that_has_expired_makes_nobody_a_member() {
+async fn expired_invite_admits_no_member() {
     let place = Place::new();
     let _serving = place.serve().await;
     let invite = place.invite_for("alice", Role::Leaf, 1);
@@ -139,7 +140,7 @@ async fn an_invite_that_has_expired_makes_nobody_a_member() {
 }
 
 #[tokio::test]
-async fn a_member_does_not_join_twice_and_keeps_what_it_has() {
+async fn second_join_of_a_member_is_refused() {
     let place = Place::new();
     let _serving = place.serve().await;
     join(
@@ -181,7 +182,7 @@ async fn role_and_address_must_fit_the_invite() {
 }
 
 #[tokio::test]
-async fn a_forged_secret_and_a_false_authority_get_nothing() {
+async fn forged_secret_and_foreign_invite_are_refused() {
     let place = Place::new();
     let other = Place::new();
     let _serving = place.serve().await;
@@ -201,7 +202,7 @@ async fn a_forged_secret_and_a_false_authority_get_nothing() {
 }
 
 #[tokio::test]
-async fn a_revoked_member_is_told_by_a_newer_statement() {
+async fn newer_statement_removes_a_revoked_member() {
     let place = Place::new();
     let _serving = place.serve().await;
     join(
@@ -297,7 +298,7 @@ async fn replayed_first_messages_hold_up_no_enrolment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_used_or_expired_invite_is_refused_before_an_answer() {
+async fn first_reply_refuses_used_or_expired_invite() {
     let place = Place::new();
     let _serving = place.serve().await;
     let used = place.invite("alice", Role::Leaf);

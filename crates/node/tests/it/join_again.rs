@@ -31,7 +31,7 @@ async fn again(place: &Place, invite: &str) -> Result<Joined, JoinError> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_home_learns_from_dns_that_it_may_join_again() {
+async fn home_learns_its_revocation_from_dns() {
     let place = Place::new();
     let _serving = place.serve().await;
     let before = revoked(&place).await;

@@ -90,8 +90,9 @@ async fn forget_absences() {
     tokio::time::sleep(Duration::from_secs(4)).await;
 }
 
+/// An outage of the server stops only new members.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signed_zone_is_kept_equal_to_the_ring_and_an_outage_stops_only_new_members() {
+async fn published_signed_zone_equals_the_ring() {
     let Some(mut knot) = Knot::start(ZONE).unwrap() else {
         return not_tested("a DNSSEC-signed zone of one's own", "knot");
     };
@@ -225,7 +226,7 @@ fn copy(place: &Place) -> (tempfile::TempDir, Authority) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_zone_file_is_what_a_server_can_serve() {
+async fn knot_serves_the_zone_file() {
     let place = Place::new();
     enrolled(&place, &["oslo"], &["alice"]).await;
     let file = place.authority().zone_file().unwrap();
@@ -235,8 +236,8 @@ async fn the_zone_file_is_what_a_server_can_serve() {
     let alices = directory(&place, "alice", knot.address);
     let oslo = alices.find("oslo").await.unwrap();
     for member in [oslo.name().to_string(), oslo.member().to_string()] {
-        let anew = directory(&place, "alice", knot.address);
-        assert_eq!(anew.find(&member).await.unwrap(), oslo);
+        let fresh = directory(&place, "alice", knot.address);
+        assert_eq!(fresh.find(&member).await.unwrap(), oslo);
     }
     let by_key = directory(&place, "alice", knot.address);
     let by_key = by_key.router(oslo.ring_key().unwrap()).await.unwrap();
@@ -250,8 +251,9 @@ async fn the_zone_file_is_what_a_server_can_serve() {
     assert!(alices.refresh_statement().await.unwrap().is_none());
 }
 
+/// No command is needed after the first.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_kept_current_follows_the_ring_by_itself() {
+async fn kept_server_follows_the_ring() {
     let Some(knot) = Knot::start(ZONE).unwrap() else {
         return not_tested("a DNS server that is kept current", "knot");
     };
@@ -291,7 +293,7 @@ async fn a_server_that_is_kept_current_follows_the_ring_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn knot_says_what_is_wrong_with_a_key_or_a_zone() {
+async fn knot_reports_a_wrong_key_or_zone() {
     let Some(knot) = Knot::start("other.test").unwrap() else {
         return not_tested("the refusals of a DNS server", "knot");
     };
@@ -321,12 +323,15 @@ async fn knot_says_what_is_wrong_with_a_key_or_a_zone() {
         matches!(other_secret, Fault::BadSignature { .. }),
         "{other_secret}"
     );
-    let nobody = fault(publish(&authority, free_address().unwrap(), &knot.key_file()).await);
-    assert!(matches!(nobody, Fault::Unreachable(_)), "{nobody}");
+    let unreachable = fault(publish(&authority, free_address().unwrap(), &knot.key_file()).await);
+    assert!(
+        matches!(unreachable, Fault::Unreachable(_)),
+        "{unreachable}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_ring_goes_to_bind_in_several_updates() {
+async fn large_ring_reaches_bind_in_several_updates() {
     // The ring's records stand in the zone above its domain.
     let Some(bind) = Bind::start("test").unwrap() else {
         return not_tested("updates of BIND", "bind9");
@@ -370,7 +375,7 @@ async fn a_large_ring_goes_to_bind_in_several_updates() {
 }
 
 #[tokio::test]
-async fn an_empty_answer_that_is_not_the_zones_own_denies_nothing() {
+async fn empty_answer_without_authority_denies_nothing() {
     let place = Place::new();
     enrolled(&place, &[], &["alice"]).await;
     for code in [ResponseCode::NoError, ResponseCode::NXDomain] {

@@ -8,8 +8,9 @@ use ringway_testbed::free_address;
 
 use crate::place::{Place, files};
 
+/// A folder holds one ring.
 #[test]
-fn a_folder_holds_one_ring_and_a_second_init_changes_nothing() {
+fn second_init_changes_nothing() {
     let place = Place::new();
     let before = files(&place.owner());
     let refused = Authority::init(&place.owner(), &place.options()).unwrap_err();
@@ -21,7 +22,7 @@ fn a_folder_holds_one_ring_and_a_second_init_changes_nothing() {
 }
 
 #[test]
-fn options_that_cannot_work_are_refused_before_anything_is_made() {
+fn impossible_options_create_no_folder() {
     let place = Place::new();
     let folder = place.home("another");
     let unspecified = "0.0.0.0:53".parse().unwrap();
@@ -46,7 +47,7 @@ fn options_that_cannot_work_are_refused_before_anything_is_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_go_by_the_groups_size_that_the_owner_has_chosen() {
+async fn members_use_the_owners_group_size() {
     let place = Place::with(|options| options.group = 5);
     assert_eq!(place.authority().ring().group, 5);
     let _serving = place.serve().await;
@@ -59,7 +60,7 @@ async fn members_go_by_the_groups_size_that_the_owner_has_chosen() {
 }
 
 #[test]
-fn the_zone_file_names_its_server_by_an_address_of_either_kind() {
+fn zone_file_takes_ipv4_and_ipv6_servers() {
     let place = Place::new();
     let v4 = place.authority().zone_file().unwrap();
     assert!(v4.contains("\nns IN A 127.0.0.1\n"), "{v4}");

@@ -52,8 +52,9 @@ fn is_member(place: &Place, home: &str) -> bool {
     state.membership().unwrap().is_some()
 }
 
+/// Besides it only the ring's DNS is needed.
 #[tokio::test]
-async fn somebody_joins_with_nothing_but_what_was_read_aloud_and_the_rings_dns() {
+async fn invite_read_aloud_is_enough_to_join() {
     let place = Place::new();
     let _serving = place.serve().await;
     let invite = place.spoken("alice", 600);
@@ -77,7 +78,7 @@ async fn somebody_joins_with_nothing_but_what_was_read_aloud_and_the_rings_dns()
         membership.unwrap().ring,
         place.authority().ring().ring.parse().unwrap()
     );
-    // Nobody else can use it; the same machine can, if it was cut off before it had its
+    // No other machine can use it; the same one can, if it was cut off before it had its
     // certificate.
     let thief = try_join(&place, "thief", &invite).await.unwrap_err();
     assert!(thief.to_string().contains("used already"), "{thief}");
@@ -91,8 +92,9 @@ async fn somebody_joins_with_nothing_but_what_was_read_aloud_and_the_rings_dns()
     assert_eq!(place.authority().members().unwrap().len(), 1);
 }
 
+/// An invite has a long form and a spoken one, and each works.
 #[tokio::test]
-async fn each_form_of_an_invite_works_and_one_use_spends_both() {
+async fn use_of_one_form_spends_both() {
     let place = Place::new();
     let _serving = place.serve().await;
     let options = InviteOptions {
@@ -108,8 +110,9 @@ async fn each_form_of_an_invite_works_and_one_use_spends_both() {
     assert!(thief.to_string().contains("used already"), "{thief}");
 }
 
+/// They burn it for good; the long form still works.
 #[tokio::test]
-async fn wrong_words_burn_the_spoken_form_for_good_and_leave_the_long_one() {
+async fn wrong_words_burn_only_the_spoken_form() {
     let place = Place::new();
     let serving = place.serve().await;
     let options = InviteOptions {
@@ -150,7 +153,7 @@ async fn wrong_words_burn_the_spoken_form_for_good_and_leave_the_long_one() {
 }
 
 #[tokio::test]
-async fn guesses_at_the_same_moment_are_counted_one_by_one() {
+async fn simultaneous_guesses_are_counted_one_by_one() {
     let place = Place::new();
     let _serving = place.serve().await;
     let wrong = misheard(&place.spoken("alice", 600));
@@ -169,7 +172,7 @@ async fn guesses_at_the_same_moment_are_counted_one_by_one() {
 }
 
 #[tokio::test]
-async fn too_many_wrong_ones_from_one_place_wait_and_lose_nothing() {
+async fn guesses_past_the_source_rate_burn_nothing() {
     let place = Place::new();
     let _serving = place.serve().await;
     let (first, second) = (place.spoken("alice", 600), place.spoken("bob", 600));
@@ -202,8 +205,8 @@ async fn right_ones_do_not_count_as_wrong() {
 async fn each_failure_says_what_it_is() {
     let place = Place::new();
     let expired = place.spoken("alice", 1);
-    let nobody = try_join(&place, "alice", &expired).await.unwrap_err();
-    assert!(nobody.to_string().contains("ring serve"), "{nobody}");
+    let unserved = try_join(&place, "alice", &expired).await.unwrap_err();
+    assert!(unserved.to_string().contains("ring serve"), "{unserved}");
     let _serving = place.serve().await;
     tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
     assert_eq!(
@@ -252,7 +255,7 @@ async fn each_failure_says_what_it_is() {
 }
 
 #[tokio::test]
-async fn right_words_that_waited_until_the_tries_were_gone_are_too_late() {
+async fn right_words_after_the_last_try_are_refused() {
     let place = Place::new();
     let _serving = place.serve().await;
     let invite = place.spoken("alice", 600);
@@ -329,7 +332,7 @@ async fn pass(
 }
 
 #[tokio::test]
-async fn a_relay_that_changes_nothing_learns_nothing_and_one_that_does_is_noticed() {
+async fn relay_learns_nothing_and_changes_are_noticed() {
     let place = Place::new();
     let mallory = Place::new();
     let _serving = place.serve().await;
@@ -442,7 +445,7 @@ async fn replayed_to_a_member(place: &Place, invite: &str, seen: &Seen) {
 }
 
 #[tokio::test]
-async fn an_authority_that_does_not_know_the_words_gets_no_member() {
+async fn authority_without_the_words_gets_no_member() {
     let (place, mallory) = (Place::new(), Place::new());
     let _serving = mallory.serve().await;
     // It offers an invite of that number, with words of its own.

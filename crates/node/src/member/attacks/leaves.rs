@@ -1,4 +1,4 @@
-//! What routers do for leaves, and for whoever says that it is one.
+//! What routers do for leaves, and for members that claim to be leaves.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

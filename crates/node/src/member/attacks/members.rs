@@ -98,9 +98,9 @@ impl Honest {
         let path = crate::home::config_path(home.path());
         std::fs::write(path, format!("[node]\n{config}")).unwrap();
         let config = Config::load(home.path()).unwrap();
-        let nobody = "127.0.0.1:9".parse().unwrap();
+        let no_server = "127.0.0.1:9".parse().unwrap();
         let directory =
-            Arc::new(Directory::new(ring, "ring.example", statement, Some(nobody)).unwrap());
+            Arc::new(Directory::new(ring, "ring.example", statement, Some(no_server)).unwrap());
         let (network, arrivals) = Network::start(&config, &identity, &certificate, &directory)
             .await
             .unwrap();

@@ -8,7 +8,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
-/// A TLS server with a certificate that nobody has signed; its port.
+/// A TLS server with a certificate that no authority has signed; its port.
 async fn untrusted_server() -> u16 {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());

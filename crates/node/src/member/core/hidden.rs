@@ -1,4 +1,4 @@
-//! A leaf that hides its address (`node.hide_address`): it sends to nobody directly but to its
+//! A leaf that hides its address (`node.hide_address`): it sends directly to no member but its
 //! parents, and those stay the same.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ pub(super) struct Hidden {
 }
 
 impl Hidden {
-    /// True if a packet to this address tells nobody new where we are.
+    /// True if a packet to this address shows no new peer where we are.
     pub(super) fn permits(&self, address: &Address) -> bool {
         address.protocol().hides_the_host() || self.direct.contains(address)
     }

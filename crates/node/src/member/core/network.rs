@@ -299,7 +299,7 @@ impl Network {
     }
 
     /// A session over which something has come. A member's is kept; a stranger's only for its
-    /// handshake, so that nobody fills the table by sending rubbish.
+    /// handshake, so that no stranger fills the table by sending rubbish.
     pub(in crate::member) fn remember(&mut self, now: Instant, session: Session, is_member: bool) {
         let address = session.remote();
         if let Some(held) = self.sessions.get_mut(&address) {

@@ -90,8 +90,8 @@ pub(super) async fn start(
     })
 }
 
-/// Starts the programs of `[[exec]]`, unless nobody may see where this member is: nobody can tell
-/// what a program shows.
+/// Starts the programs of `[[exec]]`, unless this member hides where it is: what a program shows is
+/// unknown.
 async fn start_programs(
     config: &Config,
     inbox: &mpsc::Sender<Incoming>,
@@ -192,7 +192,7 @@ fn quic(reachable: &Reachable<'_>) -> QuicTransportOptions {
     }
 }
 
-/// A hidden leaf dials its parents and answers nobody else.
+/// A hidden leaf dials its parents and answers no other member.
 fn ws(config: &Config) -> WsOptions {
     let is_hidden = config.node.hide_address;
     let config: &WsConfig = &config.ws;

@@ -154,7 +154,7 @@ impl Service for Messages {
     type Command = Command;
 
     fn start(core: &mut Core) -> Result<Messages, StateError> {
-        // Nobody reads it yet.
+        // No program reads it yet.
         let (inbox, _) = mpsc::channel(1);
         Ok(Messages {
             outlets: BTreeMap::new(),

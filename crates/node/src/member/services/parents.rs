@@ -215,7 +215,7 @@ impl Parents {
             }
             core.network.show_to(router);
             if core.directory.cached(&router.member()).is_some() {
-                // Also where there is a link through another: a parent needs nobody in between.
+                // Also where there is a link through another: a parent needs no member in between.
                 let addresses = core.network.dial_addresses(router);
                 wanted -= usize::from(!addresses.is_empty());
                 core.links.connect(now, router, addresses);

@@ -1,4 +1,5 @@
-//! Packets for members that nobody can dial: a router with a link to such a member passes them on.
+//! Packets for members that cannot be dialled: a router with a link to such a member passes them
+//! on.
 //!
 //! ```text
 //! A ── Relay { to: B, packet } ──▶ router ── Relayed { from: A, packet } ──▶ B

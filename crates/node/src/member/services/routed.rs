@@ -83,7 +83,7 @@ impl MemberHandle {
         answer.unwrap_or(Err(LookupFailed::Stopping))
     }
 
-    /// Sends a message through the ring that nobody reads, to see whether it arrives.
+    /// Sends a message through the ring that no program reads, to see whether it arrives.
     pub(crate) async fn probe_through(&self, to: Destination) -> Result<Delivered, LookupFailed> {
         self.through(to, vec![kind::PROBE]).await
     }
@@ -136,7 +136,7 @@ impl Service for RoutedMessages {
     type Command = Command;
 
     fn start(_core: &mut Core) -> Result<RoutedMessages, StateError> {
-        // Nobody reads it yet.
+        // No program reads it yet.
         let (inbox, _) = mpsc::channel(1);
         Ok(RoutedMessages {
             waiting: BTreeMap::new(),

@@ -227,7 +227,7 @@ fn addresses_of(core: &Core, leaf: &MemberId, found: Option<&LeafEntry>) -> Addr
     }
     let usable = |address: &Address| address.is_dialable() && core.carries(leaf, address);
     known.retain(usable);
-    // Cheapest first; what is known needs nobody's word.
+    // Cheapest first; what is known needs no other member's word.
     known.sort_by_key(|address| (address.protocol().usual_cost(), address.clone()));
     known.dedup();
     vouched.retain(|address| usable(address) && !known.contains(address));

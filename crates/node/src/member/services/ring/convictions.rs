@@ -63,7 +63,7 @@ pub(super) fn recall_evidence(core: &Core, chord: &mut Chord) {
             && core.directory.admit(guilty.certificate.as_bytes()).is_ok()
         {
             if let Some(accused) = &guilty.accused {
-                // Where it has ended nobody can say any more what its holder has signed: its
+                // Where it has ended no member can say any more what its holder has signed: its
                 // accuser is forgotten.
                 core.directory.admit(accused.as_bytes()).ok();
             }
