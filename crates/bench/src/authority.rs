@@ -31,14 +31,14 @@ pub(super) fn runtime() -> Result<Runtime, Failure> {
     built.map_err(Failure::failed)
 }
 
-/// Lets the authority answer until it is told to end.
+/// Lets the authority answer until it is stopped.
 pub(super) fn serve(authority: Authority) -> Result<Thread<()>, Failure> {
     let (stop, stopped) = oneshot::channel();
     let (ready, is_ready) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
         runtime()?.block_on(async {
             let server = Server::bind(authority).await.map_err(Failure::failed)?;
-            // Nobody waits if the benchmark has failed meanwhile.
+            // The receiver is gone if the benchmark has failed meanwhile.
             ready.send(()).ok();
             let stop = async { stopped.await.unwrap_or_default() };
             server.run(stop).await.map_err(Failure::failed)

@@ -1,5 +1,5 @@
-//! The same work done by other libraries: a program of its own, so that nobody has to build them
-//! who does not compare.
+//! The same work done by other libraries: a program of its own, so that only those who compare have
+//! to build them.
 //!
 //! `PROGRAM list` prints a name a line. `PROGRAM NAME sequential COUNT SIZE` and `PROGRAM NAME
 //! burst COUNT SIZE` do the work and print one JSON object: `{"seconds": …, "received": …,

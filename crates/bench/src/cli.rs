@@ -120,9 +120,8 @@ pub(crate) struct GateBenchArgs {
     #[arg(long)]
     pub(crate) chat: bool,
     /// Only these of forward, nat, queue, classify, rules-20, rules-200, telegram, filter, audit,
-    /// scan, yara, proxy, proxy-scan, suricata (shares are told where nat is one of them), and
-    /// of the parts beside them: cache, drops, fast-pass, others, programs, stages, memory,
-    /// ndpi
+    /// scan, yara, proxy, proxy-scan, suricata (shares are stated where nat is one of them), and of
+    /// the parts beside them: cache, drops, fast-pass, others, programs, stages, memory, ndpi
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Where the gateway carries its decisions out: `user`, `kernel`, or one after the other in

@@ -107,16 +107,16 @@ fn measured_by(rattan: &Path) -> Result<String, Failure> {
 }
 
 /// Runs the tasks, slow lines before fast ones, as many side by side as the user allows. A run that
-/// fails does not end hours of measuring: it is told, and counted.
+/// fails does not end hours of measuring: it is reported, and counted.
 fn measure(output: Output, args: &DtlArgs, open: Vec<Task>, runs: &Runs) -> Result<usize, Failure> {
     let rattan = emulator(args);
-    // Whoever cannot lay one line need not try all.
+    // An emulator that cannot lay one line need not try all.
     open.first()
         .map_or(Ok(()), |task| Line::lay(rattan, task.cell).map(drop))?;
     in_real_time();
     let (mut slow, fast): (Vec<_>, Vec<_>) =
         open.into_iter().partition(|task| task.cell.rate < SLOW);
-    // Within a round the longest first: nobody waits for one that has begun last.
+    // Within a round the longest first: no job waits for one that has begun last.
     slow.sort_by(|a, b| plan::before(args.quick, a, b));
     let slow_jobs = plan::jobs(args);
     let fast_jobs = args.fast_jobs.max(1);

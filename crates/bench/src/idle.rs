@@ -1,4 +1,4 @@
-//! What a linked pair costs while nobody uses it.
+//! What a linked pair costs while it is unused.
 
 use std::time::{Duration, Instant};
 

@@ -12,7 +12,7 @@ pub(crate) const WAIT: Duration = Duration::from_secs(60);
 /// Source: a quarter of a minute for 255 on two idle cores. Past it the benchmark fails.
 pub(crate) const RING_WAIT: Duration = Duration::from_secs(240);
 
-/// How long a child program of a benchmark may take to end after it was told to.
+/// How long a child program of a benchmark may take to end after it was asked to.
 ///
 /// Source: an emulator removes its interfaces within a fraction of a second. Past it, it is killed.
 pub(crate) const CHILD_END: Duration = Duration::from_secs(3);

@@ -64,12 +64,12 @@ fn run(cli: Cli) -> Result<(), Failure> {
         BenchCommand::Overlay(args) if args.real => real::run(output, &args),
         BenchCommand::Overlay(args) => overlay::run(output, &args),
         BenchCommand::Gate(args) => gate::run(output, &args),
-        BenchCommand::Report(args) => told(output, report::write_page(&args)),
-        BenchCommand::Record(args) => told(output, report::record(&args)),
+        BenchCommand::Report(args) => show(output, report::write_page(&args)),
+        BenchCommand::Record(args) => show(output, report::record(&args)),
     }
 }
 
 /// Shows what became of the page or of the runs.
-fn told(output: Output, done: Result<String, ReportError>) -> Result<(), Failure> {
+fn show(output: Output, done: Result<String, ReportError>) -> Result<(), Failure> {
     output.line(&done.map_err(Failure::failed)?)
 }

@@ -168,7 +168,7 @@ pub(super) fn burst(
             let sender = to(&messages, peer).await?;
             let mut all = Vec::new();
             for count in counts {
-                // Leftovers of the search for each other, and of an earlier burst.
+                // What remains of the search for each other, and of an earlier burst.
                 asked(&mut messages, &sender).await?;
                 all.push(flood(&mut messages, &sender, count, size).await?);
             }

@@ -285,12 +285,12 @@ impl Measured {
             aim(traffic, 1_000.0),
         ];
         figures.extend(self.figures_of_messages());
-        let told = self.runs.iter().filter_map(Outcome::told_99);
-        let told: Vec<f64> = told.map(|time| time.as_secs_f64()).collect();
-        if told.len() == self.runs.len() {
+        let known = self.runs.iter().filter_map(Outcome::told_99);
+        let known: Vec<f64> = known.map(|time| time.as_secs_f64()).collect();
+        if known.len() == self.runs.len() {
             let metric = "revocation_known_to_99_percent";
-            let told = Figure::new("overlay", self.case.name(), metric, "s", &told);
-            figures.push(aim(told, 5.0));
+            let known = Figure::new("overlay", self.case.name(), metric, "s", &known);
+            figures.push(aim(known, 5.0));
         }
         let times = self.runs.iter().filter_map(|outcome| {
             let at = outcome.convicted_after.len() / 2;

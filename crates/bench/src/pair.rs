@@ -159,7 +159,7 @@ fn configure(home: &Path, member: &Setup) -> Result<(), Failure> {
     std::fs::write(&path, text + &member.more).map_err(Failure::failed)
 }
 
-/// A member on a thread of its own. It ends when its application does, or is told to.
+/// A member on a thread of its own. It ends when its application does, or when it is stopped.
 fn member<T: Send + 'static>(
     home: PathBuf,
     end: usize,

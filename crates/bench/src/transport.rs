@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_transports_are_taken_as_people_write_them() {
+    fn names_ignore_case_and_spaces() {
         let chosen_of = |list: &[&str]| {
             let list: Vec<String> = list.iter().map(|name| (*name).to_owned()).collect();
             chosen(&list)
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_bare_sockets_of_what_is_measured_stand_beside_it() {
+    fn only_sockets_of_measured_transports_are_compared() {
         let plan = Plan {
             runs: 1,
             messages: 2,

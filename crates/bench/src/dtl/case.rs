@@ -48,7 +48,7 @@ impl Contender {
     /// Its flow at this priority, if it has such a thing.
     fn flow(&self, priority: f64, beside: Option<&Path>) -> Kind {
         match self {
-            Contender::Ringway => Kind::Ours(Algorithm::Adaptive, priority, Clocks::Told),
+            Contender::Ringway => Kind::Ours(Algorithm::Adaptive, priority, Clocks::Reported),
             Contender::RoundTrips => Kind::Ours(Algorithm::Adaptive, priority, Clocks::None),
             Contender::Paper => Kind::Ours(Algorithm::Paper, priority, Clocks::None),
             Contender::Noq => Kind::Noq,
@@ -262,7 +262,7 @@ fn insert_loss(watch: &Watch<'_>, flows: &[usize], then: Option<Packets>, outcom
     }
 }
 
-/// What a scavenger gets whose way back is full, and what that costs whoever fills it.
+/// What a scavenger gets whose way back is full, and what that costs the flow that fills it.
 fn upload(watch: &mut Watch<'_>, kind: &Kind, times: Times) -> Result<Outcome, Failure> {
     let back = watch.start(&Kind::Upload("cubic"))?;
     watch.until(watch.now() + times.settle);
@@ -381,7 +381,7 @@ fn shares(
     watch.until(to);
     let ours: f64 = watch.rates_of(flows, from, to).iter().sum();
     let theirs = watch.rate(other, from, to);
-    // Whoever got nothing got less than a packet: shares stay numbers.
+    // A flow that got nothing got less than a packet: shares stay numbers.
     let packet = PACKET_BITS / 1e6 / times.measure;
     let share = ours.max(packet) / theirs.max(packet);
     let mut outcome = Outcome::of(&[("ours", ours), ("tcp", theirs), ("share", share)]);
@@ -464,8 +464,9 @@ pub(super) fn series(watch: &Watch<'_>, flows: &[(usize, &str)]) -> Vec<Series> 
 mod tests {
     use super::*;
 
+    /// It is 1/n where one of n has all.
     #[test]
-    fn jain_is_one_for_equals_and_one_in_n_for_a_monopoly() {
+    fn jain_is_one_for_equal_shares() {
         assert!((jain(&[3.0, 3.0, 3.0]) - 1.0).abs() < 1e-12);
         assert!((jain(&[5.0, 0.0, 0.0, 0.0]) - 0.25).abs() < 1e-12);
         assert!(jain(&[0.0, 0.0]).abs() < 1e-12);

@@ -24,7 +24,7 @@ use ringway_terminal::Failure;
 
 /// Bytes written at once.
 const BLOCK: usize = 64 * 1024;
-/// Seconds for which another program sends if nobody ends it.
+/// Seconds for which another program sends if it is not ended.
 const FOR_EVER: &str = "100000";
 
 /// Whose rules a flow follows.
@@ -48,7 +48,7 @@ pub(super) enum Clocks {
     /// How long they take.
     None,
     /// How long each way of them takes.
-    Told,
+    Reported,
 }
 
 /// One flow, sending until it is stopped or dropped.
@@ -75,7 +75,7 @@ impl Flow {
                 };
                 let options = QuicOptions {
                     congestion: CongestionControl::Priority(config),
-                    clocks: *clocks == Clocks::Told,
+                    clocks: *clocks == Clocks::Reported,
                     ..QuicOptions::default()
                 };
                 alone(line, &options, *priority, port)
@@ -165,7 +165,7 @@ impl Flow {
         Ok(flow)
     }
 
-    /// Whoever listens sends.
+    /// The end that listens sends.
     fn upload(line: &Line, control: &'static str, port: u16) -> io::Result<Flow> {
         let flow = Flow::idle();
         let there = line.receiver(port);
@@ -288,7 +288,7 @@ fn quic(
                 sending.spawn(async move { source(&connection).await });
             }
             while sending.join_next().await.is_some() {}
-            // The other end is told.
+            // The other end is notified.
             endpoint.wait_idle().await;
             Ok(())
         })

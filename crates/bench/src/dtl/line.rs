@@ -18,9 +18,9 @@ use ringway_terminal::Failure;
 /// An end of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Whoever sends.
+    /// The end that sends.
     Sender,
-    /// Whoever receives.
+    /// The end that receives.
     Receiver,
 }
 
@@ -64,7 +64,7 @@ impl Line {
         let mut emulator = command
             .spawn()
             .map_err(|error| failed(&format!("unshare: {error}")))?;
-        // Read as long as it lives: a pipe that nobody empties would stop it.
+        // Read as long as it lives: a full pipe would stop it.
         let complains = emulator.stderr.take().map(|err| {
             thread::spawn(move || {
                 let lines = BufReader::new(err).lines().map_while(Result::ok);

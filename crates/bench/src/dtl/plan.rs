@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_asked_for_is_measured_once_before_it_is_measured_again() {
+    fn chosen_tasks_run_once_before_any_repeats() {
         let words = "--only 10/20/1bdp --contender kernel,ringway --case worth-1,late-4 --runs 2";
         let wanted = [
             "10/20/1bdp kernel worth-1 #1",
@@ -239,8 +239,9 @@ mod tests {
         assert_eq!(planned(words).unwrap(), wanted);
     }
 
+    /// A quick look is one cell.
     #[test]
-    fn all_of_it_is_every_cell_five_times_and_a_quick_look_is_one_cell() {
+    fn full_run_has_every_cell_five_times() {
         let all = planned("").unwrap();
         for cell in CELLS {
             for task in [
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_nothing_is_refused_with_what_there_is() {
+    fn refusal_of_an_unknown_name_lists_known_ones() {
         for (words, mend) in [
             ("--only 9/9/9", "10/20/codel"),
             ("--contender us", "ringway"),

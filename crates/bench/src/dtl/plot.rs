@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_measured_lands_in_a_file_of_its_metric_beside_its_aim() {
+    fn each_metric_has_a_file_with_its_aim() {
         let figure = |case: &str, metric, unit, value: f64| {
             Figure::new("dtl", case, metric, unit, &[value]).against("aim", &[2.0])
         };

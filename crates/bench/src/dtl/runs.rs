@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_survive_the_command_even_if_the_last_was_cut_short() {
+    fn results_survive_a_last_line_cut_short() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs");
         let task = |run| Task {
@@ -168,7 +168,7 @@ mod tests {
     /// Else a command that continues would show other figures than the one that measured, by the
     /// last of sixteen digits.
     #[test]
-    fn what_is_read_is_to_the_last_bit_what_was_written() {
+    fn numbers_are_read_back_to_the_last_bit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs");
         let task = Task {

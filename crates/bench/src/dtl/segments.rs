@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tcp_sent_again_is_read_by_its_name() {
+    fn retransmissions_are_read_by_column_name() {
         let table = "Icmp: InMsgs OutMsgs\nIcmp: 1 2\nTcp: MaxConn InSegs OutSegs RetransSegs InErrs\nTcp: -1 700 900 9 0\nUdp: InDatagrams\nUdp: 5\n";
         let packets = of(table).unwrap();
         assert_eq!((packets.sent, packets.lost), (900, 9));

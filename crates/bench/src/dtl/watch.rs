@@ -127,8 +127,9 @@ impl<'a> Watch<'a> {
             self.samples += 1;
             for tracked in &mut self.flows {
                 tracked.received.push(tracked.flow.received());
-                let told = self.samples.is_multiple_of(10) || tracing::enabled!(Level::TRACE);
-                if told && let Some(report) = tracked.flow.report() {
+                let is_reported =
+                    self.samples.is_multiple_of(10) || tracing::enabled!(Level::TRACE);
+                if is_reported && let Some(report) = tracked.flow.report() {
                     tracing::debug!(at = next, ?report, "a moment of a run");
                 }
             }
@@ -187,7 +188,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Delays above the line's own of the probes between two times, milliseconds: the longest time
-    /// a packet waited in the queue, sorted. None if no probe has told the line's own.
+    /// a packet waited in the queue, sorted. None if no probe has shown the line's own.
     pub(super) fn queueing(&self, from: f64, to: f64) -> Vec<f64> {
         let idle = self.probe.between(0.0, 0.5);
         let Some(base) = idle.iter().map(|sample| sample.1).reduce(f64::min) else {

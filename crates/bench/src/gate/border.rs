@@ -102,7 +102,7 @@ impl Border {
     }
 
     /// Whether packets travel joined, as far as the cables of these namespaces join them. False:
-    /// they cannot be told to do without, because ethtool is not there.
+    /// they cannot be set to do without, because ethtool is not there.
     pub(super) fn offload(&self, offloads: Offloads) -> Result<bool, Failure> {
         let version = Command::new("ethtool").arg("--version").output();
         if version.is_err() {
@@ -114,7 +114,7 @@ impl Border {
             (Side::Gateway, "wan0"),
             (Side::Server, "eth0"),
         ];
-        // These cables join nothing that arrives in pieces unless they are told to.
+        // These cables join nothing that arrives in pieces unless they are set to.
         let words: &[&str] = match offloads {
             Offloads::On => &["tso", "on", "gso", "on"],
             Offloads::Off => &["tso", "off", "gso", "off", "gro", "off"],
@@ -223,8 +223,8 @@ impl Border {
     pub(super) fn accept(&self) -> Result<Running, Failure> {
         let mut running = self.translate()?;
         let over = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&over);
-        let thread = self.at(Side::Gateway, move || accept_all(&told));
+        let signal = Arc::clone(&over);
+        let thread = self.at(Side::Gateway, move || accept_all(&signal));
         running.accepting = Some(Accepting {
             over,
             thread: thread.map_err(Failure::failed)?,
@@ -275,13 +275,13 @@ impl Border {
     /// What the gateway says that it has done.
     pub(super) fn status(&self) -> Result<serde_json::Value, Failure> {
         let program = ringway()?;
-        let told = Command::new(program)
+        let reported = Command::new(program)
             .args(["--json", "gate", "status", "--control"])
             .arg(self.folder.path().join("gate.sock"))
             .output()
             .map_err(Failure::failed)?;
-        serde_json::from_slice(&told.stdout).map_err(|_| {
-            let why = String::from_utf8_lossy(&told.stderr);
+        serde_json::from_slice(&reported.stdout).map_err(|_| {
+            let why = String::from_utf8_lossy(&reported.stderr);
             Failure::failed(format_args!("the gateway does not answer: {}", why.trim()))
         })
     }
@@ -325,13 +325,13 @@ impl Border {
 impl Drop for Border {
     fn drop(&mut self) {
         for side in [Side::Client, Side::Gateway, Side::Server] {
-            // Nobody is left to tell.
+            // A failure is not reported.
             self.ip(&["netns", "del", &self.name(side)]).ok();
         }
     }
 }
 
-/// Whoever accepts all packets.
+/// The thread that accepts all packets.
 #[derive(Debug)]
 struct Accepting {
     over: Arc<AtomicBool>,

@@ -50,7 +50,7 @@ impl Bulk {
         let mut reason = String::new();
         for _ in 0..TRIES {
             // The papers' servers had what became CUBIC; the system's own may be another one.
-            let told = border
+            let reported = border
                 .command(Side::Client, "iperf3")
                 .args(["--client", SERVER, "--port", PORT])
                 .args(["--reverse", "--json", "-C", "cubic"])
@@ -58,14 +58,18 @@ impl Bulk {
                 .args(["--omit", &warm])
                 .output()
                 .map_err(Failure::failed)?;
-            let told: Value = serde_json::from_slice(&told.stdout).map_err(Failure::failed)?;
-            let rate = told
+            let reported: Value =
+                serde_json::from_slice(&reported.stdout).map_err(Failure::failed)?;
+            let rate = reported
                 .pointer("/end/sum_received/bits_per_second")
                 .and_then(Value::as_f64);
             if let Some(rate) = rate {
                 return Ok(rate / 1e9);
             }
-            reason = told.get("error").map(Value::to_string).unwrap_or_default();
+            reason = reported
+                .get("error")
+                .map(Value::to_string)
+                .unwrap_or_default();
             std::thread::sleep(BETWEEN);
         }
         Err(Failure::failed(format_args!(

@@ -36,7 +36,7 @@ use ringway_terminal::Output;
 const PORT: u16 = 6_882;
 const CLIENT: &str = "10.66.0.2";
 /// A machine that is not there.
-const NOBODY: &str = "10.66.0.99";
+const ABSENT: &str = "10.66.0.99";
 const NOWHERE: &str = "02:00:00:00:00:63";
 /// Ports that calls come from, one after the other.
 const FROM: std::ops::Range<u16> = 20_000..24_096;
@@ -60,7 +60,7 @@ const DROPPED: f64 = 0.98;
 enum Middle {
     /// The gateway's kernel, because the frames are addressed to another machine: nothing is
     /// cheaper.
-    Nobody,
+    OtherHost,
     /// A program that is handed each packet, and drops it.
     Queue,
     /// The connection cache.
@@ -70,7 +70,7 @@ enum Middle {
 impl Middle {
     fn name(self) -> String {
         match self {
-            Self::Nobody => "addressed to nobody".to_owned(),
+            Self::OtherHost => "addressed to nobody".to_owned(),
             Self::Queue => NFQUEUE.to_owned(),
             Self::Cache(path) => along(path, "connection cache").0,
         }
@@ -114,7 +114,7 @@ pub(super) fn measure(
 ) -> Result<Vec<Figure>, Failure> {
     storm::serve(border, PORT)?;
     let caches = args.path.iter().map(|path| Middle::Cache(*path));
-    let middles: Vec<Middle> = [Middle::Nobody, Middle::Queue]
+    let middles: Vec<Middle> = [Middle::OtherHost, Middle::Queue]
         .into_iter()
         .chain(caches)
         .collect();
@@ -150,12 +150,12 @@ pub(super) fn measure(
     let mut figures = Vec::new();
     for pace in [Pace::AtOnce, Pace::Steady] {
         // What is sent and not dropped by a program was spent on as well: only at a pace that all
-        // keep up with is a drop's cost told.
+        // keep up with is a drop's cost reported.
         let dropped = |run: &Flooded| run.dropped / run.seconds;
         // On a machine that others use as well.
         let busy = |run: &Flooded| run.dropped / run.busy;
         let each = |run: &Flooded| run.busy * 1e6 / run.sent;
-        let sending = median(&of(pace, Middle::Nobody, &each));
+        let sending = median(&of(pace, Middle::OtherHost, &each));
         let alone = |run: &Flooded| each(run) - sending;
         for &middle in &middles {
             let case = format!("reconnection flood, {}, {}", pace.name(), middle.name());
@@ -168,7 +168,7 @@ pub(super) fn measure(
                     figures.push(figure("dropped", "1/s", &dropped));
                     figures.push(figure("dropped_per_processor_second", "1/s", &busy));
                 }
-                Pace::Steady if middle == Middle::Nobody => {
+                Pace::Steady if middle == Middle::OtherHost => {
                     figures.push(figure("processor_time_with_sending", "µs", &each));
                 }
                 Pace::Steady => figures.push(figure("processor_time", "µs", &alone)),
@@ -208,8 +208,8 @@ fn flood(
     if let Some(dropping) = dropping {
         dropping.end(border)?;
     }
-    if middle == Middle::Nobody {
-        border.inside(Side::Client, &["ip", "route", "del", SERVER, "via", NOBODY])?;
+    if middle == Middle::OtherHost {
+        border.inside(Side::Client, &["ip", "route", "del", SERVER, "via", ABSENT])?;
     }
     running.end()?;
     let sender = sent
@@ -243,9 +243,9 @@ fn set_up(
 ) -> Result<(Running, Option<Dropping>), Failure> {
     let mut dropping = None;
     let running = match middle {
-        Middle::Nobody => {
-            let route = ["ip", "route", "replace", SERVER, "via", NOBODY];
-            let known = ["ip", "neigh", "replace", NOBODY, "lladdr", NOWHERE, "dev"];
+        Middle::OtherHost => {
+            let route = ["ip", "route", "replace", SERVER, "via", ABSENT];
+            let known = ["ip", "neigh", "replace", ABSENT, "lladdr", NOWHERE, "dev"];
             let known = [known.as_slice(), &["eth0", "nud", "permanent"]].concat();
             border.inside(Side::Client, &known)?;
             border.inside(Side::Client, &route)?;
@@ -289,8 +289,8 @@ fn refused(border: &Border, path: PathChoice) -> Result<u64, Failure> {
         PathChoice::User => "/packets",
         PathChoice::Kernel | PathChoice::Auto => "/in_kernel/refused",
     };
-    let told = status.pointer(place).and_then(serde_json::Value::as_u64);
-    told.ok_or_else(|| Failure::failed(format_args!("the gateway does not tell `{place}`")))
+    let reported = status.pointer(place).and_then(serde_json::Value::as_u64);
+    reported.ok_or_else(|| Failure::failed(format_args!("the gateway does not tell `{place}`")))
 }
 
 /// Sends calls for so long; the thread's processor time.
@@ -368,8 +368,8 @@ impl Dropping {
     fn start(border: &Border) -> Result<Self, Failure> {
         let over = Arc::new(AtomicBool::new(false));
         let done = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
-        let (told, counted) = (Arc::clone(&over), Arc::clone(&done));
-        let thread = border.at(Side::Gateway, move || drop_all(&told, &counted));
+        let (signal, counted) = (Arc::clone(&over), Arc::clone(&done));
+        let thread = border.at(Side::Gateway, move || drop_all(&signal, &counted));
         let number = QUEUE.to_string();
         let rule = ["iptables", "-A", "FORWARD", "-p", "tcp", "--syn"];
         let to = ["-j", "NFQUEUE", "--queue-num", &number];

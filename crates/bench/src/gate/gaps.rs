@@ -40,7 +40,7 @@ const BEHIND: &str = "sysctl -qw net.ipv4.tcp_no_metrics_save=1; ip -4 -o addr s
 /// Who is in the middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Middle {
-    Nobody,
+    Nat,
     FastPass(PathChoice),
     /// In user space, as both paths follow files.
     Waiting,
@@ -52,7 +52,7 @@ impl Middle {
         let fast = paths.iter().map(|path| Middle::FastPass(*path));
         let waits = paths.contains(&PathChoice::User);
         let waiting = waits.then_some(Middle::Waiting);
-        [Middle::Nobody]
+        [Middle::Nat]
             .into_iter()
             .chain(fast)
             .chain(waiting)
@@ -61,7 +61,7 @@ impl Middle {
 
     fn name(self) -> String {
         match self {
-            Self::Nobody => NAT.to_owned(),
+            Self::Nat => NAT.to_owned(),
             Self::FastPass(path) => along(path, "file followed, fast pass").0,
             Self::Waiting => "file followed, without fast pass".to_owned(),
         }
@@ -69,7 +69,7 @@ impl Middle {
 
     fn start(self, border: &Border, args: &GateBenchArgs) -> Result<Running, Failure> {
         let more = match self {
-            Self::Nobody => return border.translate(),
+            Self::Nat => return border.translate(),
             Self::FastPass(path) => along(path, "").1,
             Self::Waiting => vec!["--no-fast-pass".to_owned()],
         };
@@ -127,14 +127,14 @@ fn figures_of(cell: &str, middles: &[Middle], rates: &[Vec<f64>]) -> Vec<Figure>
         let megabits = f64::from(u32::try_from(LENGTH).unwrap_or(u32::MAX)) * 8.0 / 1e6;
         rates.iter().map(|rate| megabits / rate).collect()
     };
-    let nobody = rates.first().map(Vec::as_slice).unwrap_or_default();
+    let nat = rates.first().map(Vec::as_slice).unwrap_or_default();
     let mut figures = Vec::new();
     for (middle, rates) in middles.iter().zip(rates) {
         let case = format!("{cell}, {}", middle.name());
         let rate = Figure::new("gate", case.clone(), "throughput", "Mbit/s", rates);
         let time = Figure::new("gate", case, "transfer_time", "s", &times(rates));
-        figures.push(rate.against(NAT, nobody));
-        figures.push(time.against(NAT, &times(nobody)));
+        figures.push(rate.against(NAT, nat));
+        figures.push(time.against(NAT, &times(nat)));
     }
     figures
 }
@@ -203,11 +203,11 @@ impl Line {
             server: nowhere,
         };
         let said = line.emulator.stdout.take().map(BufReader::new);
-        let told = said.and_then(|out| {
+        let stated = said.and_then(|out| {
             let mut lines = out.lines();
             lines.find_map(|line| line.ok().and_then(|line| parse(&line)))
         });
-        let Some((inner, address)) = told else {
+        let Some((inner, address)) = stated else {
             return Err(failed("the emulator ended"));
         };
         let to = address.to_string();

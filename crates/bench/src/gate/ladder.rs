@@ -264,7 +264,7 @@ fn crossings_of(step: &Step, offloads: Offloads, args: &GateBenchArgs) -> Vec<Cr
     }
 }
 
-/// The name of what is measured on this path, and the words that `gate up` is told for it.
+/// The name of what is measured on this path, and the words that `gate up` gets for it.
 pub(super) fn along(path: PathChoice, name: &str) -> (String, Vec<String>) {
     let (more, word) = match path {
         PathChoice::Kernel => (", in the kernel", "kernel"),
@@ -282,7 +282,7 @@ struct Runs {
     called: Vec<(String, usize, Called)>,
 }
 
-/// How many called, and what is told of it, in which unit.
+/// How many called, and what is reported of it, in which unit.
 type CalledPart = (usize, &'static str, &'static str, fn(&Called) -> f64);
 
 /// Throughput of each configuration, what a gateway spends on files, and how many connections it
@@ -380,7 +380,7 @@ pub(super) fn with_rules(border: &Border) -> Result<Vec<String>, Failure> {
     Ok(vec!["--yara".to_owned(), rules.display().to_string()])
 }
 
-/// What a gateway is told beside its policy.
+/// The options of a gateway beside its policy.
 pub(super) fn words(args: &GateBenchArgs, clamd: Option<&Path>) -> Vec<String> {
     let mut words = vec!["--queues".to_owned(), args.queues.to_string()];
     if let Some(clamd) = clamd {

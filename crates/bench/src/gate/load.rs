@@ -249,7 +249,7 @@ fn lines(time: Duration) -> io::Result<Vec<Duration>> {
     Ok(times)
 }
 
-/// A server of chat, which says what it is told.
+/// A server of chat, which returns what it receives.
 fn echo(mut stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut buffer = [0; 1_024];

@@ -175,7 +175,7 @@ pub(super) fn hold(output: Output, cell: Held) -> Result<(), Failure> {
         for (now, bytes) in packets(cell.state, number).iter() {
             gateway.handle_packet(now, LinkType::RawIp, bytes);
         }
-        // What is told meanwhile goes elsewhere.
+        // What is reported meanwhile goes elsewhere.
         while gateway.poll_event().is_some() || gateway.poll_flow().is_some() {}
         while gateway.poll_released().is_some() || gateway.poll_injection().is_some() {}
         while gateway.poll_file_part().is_some() {}

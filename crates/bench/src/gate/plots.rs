@@ -93,7 +93,7 @@ pub(super) fn draw(figures: &[Figure], folder: &Path) -> Result<(), Failure> {
 impl Plot {
     /// Names and lengths; what is not above nothing has no place on this scale.
     fn bars(&self, figures: &[Figure]) -> Vec<(String, f64)> {
-        // The processor time of a gateway is told for each GB, and for each packet.
+        // The processor time of a gateway is stated for each GB, and for each packet.
         let same_unit =
             |figure: &Figure| self.metric != "processor_time" || figure.unit.starts_with(self.unit);
         let measured = figures.iter().filter(|figure| figure.metric == self.metric);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn each_plot_has_the_bars_of_its_own_figures() {
+    fn each_plot_has_its_own_figures() {
         let figures = [
             figure("a, 100 clients, files of 2 MB", "throughput", "Gbit/s", 1.0),
             figure(

@@ -12,7 +12,7 @@ pub(super) const FILTER: &str =
     "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n";
 pub(super) const AUDIT: &str = "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n\
     [[rule]]\nname = \"a\"\napp = \"http\"\naction = \"audit\"\n";
-/// What cannot be scanned is blocked: no figure comes of what nobody looked at.
+/// What cannot be scanned is blocked: no figure comes of what was not looked at.
 pub(super) const SCAN: &str = "[[rule]]\nname = \"n\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n\
     [[rule]]\nname = \"s\"\napp = \"http\"\naction = \"scan\"\naudit = true\nfailure = \"closed\"\n\
     [[rule]]\nname = \"k\"\napp = \"irc\"\nkeyword = \"forbidden\"\naction = \"block\"\n";

@@ -34,7 +34,7 @@ const EARLY: &str = "refuse_early";
 /// Whether the kernel counts what programs take.
 const COUNTS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// In whoever's name, also of what else runs on the machine.
+/// In any process's name, also of what else runs on the machine.
 const SOFTIRQS: &str = "softirq_time_of_the_machine";
 
 /// What crosses.
@@ -200,12 +200,12 @@ fn programs(
     let counting = Counting::begin()?;
     let folder = folder(running)?;
     let look = || -> Result<Vec<[f64; 2]>, Failure> {
-        let told = PROGRAMS.iter().map(|program| {
+        let reported = PROGRAMS.iter().map(|program| {
             let info = ProgramInfo::from_pin(folder.join(program)).map_err(Failure::failed)?;
             let about = about(info.fd().map_err(Failure::failed)?)?;
             Ok([number(&about, "run_time_ns"), number(&about, "run_cnt")])
         });
-        told.collect()
+        reported.collect()
     };
     let (before, came) = (look()?, spent::crossed(border)?);
     crossing.run(border, load, time)?;
@@ -304,7 +304,7 @@ impl Counting {
 
 impl Drop for Counting {
     fn drop(&mut self) {
-        // It goes on counting otherwise, which costs a little and harms nobody.
+        // It goes on counting otherwise, which costs a little and does no harm.
         std::fs::write(COUNTS, self.0.trim()).ok();
     }
 }
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_stands_beside_the_nat_of_the_same_load() {
+    fn gateway_is_compared_with_nat_at_same_load() {
         let mut values = Values::default();
         for (crossing, nat) in CROSSINGS.into_iter().zip([2.0, 10.0]) {
             values.note(format!("{NAT}, {}", crossing.name()), "m", "u", nat);

@@ -94,12 +94,12 @@ impl Proxy {
             return;
         };
         // It has children of its own, which only it can end.
-        let told = OpenOptions::new()
+        let notified = OpenOptions::new()
             .write(true)
             .open(self.folder.path().join("c-icap.ctl"))
             .and_then(|mut pipe| pipe.write_all(b"stop"));
         let began = Instant::now();
-        while told.is_ok() && began.elapsed() < CHILD_END {
+        while notified.is_ok() && began.elapsed() < CHILD_END {
             if !matches!(icap.try_wait(), Ok(None)) {
                 return;
             }

@@ -352,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_others_are_known_in_all_their_forms() {
+    fn ndpi_names_are_recognised_in_all_forms() {
         assert!(is_theirs("BitTorrent"));
         assert!(is_theirs("DNS.BitTorrent"));
         assert!(is_theirs("eDonkey"));
@@ -366,7 +366,7 @@ mod tests {
         let flow = |port| key("a.pcap", "tcp", [at(port), at(1)]);
         let known: Flows = [(flow(2), true), (flow(3), true), (flow(4), false)].into();
         let ours: Flows = [(flow(2), true), (flow(3), true), (flow(4), true)].into();
-        // A flow that nobody knows counts for nothing.
+        // A flow without a known label counts for nothing.
         let theirs: Flows = [(flow(2), true), (flow(9), true)].into();
         let figures = quality(Output::silent(), "x", &known, &(ours, theirs));
         let values: Vec<_> = figures

@@ -39,7 +39,7 @@ pub(super) fn softirq_threads() -> Result<Duration, Failure> {
     Ok(Duration::from_nanos(spent))
 }
 
-/// Time in software interrupts of the whole machine, in whoever's name; sampled by the clock's
+/// Time in software interrupts of the whole machine, in any process's name; sampled by the clock's
 /// ticks.
 pub(super) fn softirqs() -> Result<Duration, Failure> {
     let text = std::fs::read_to_string("/proc/stat").map_err(Failure::failed)?;

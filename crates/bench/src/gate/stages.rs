@@ -401,9 +401,9 @@ fn a_thousand_rules() -> Result<YaraRules, Failure> {
 fn queue(border: &Border, time: Duration) -> Result<[f64; 2], Failure> {
     let running = border.translate()?;
     let over = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&over);
+    let signal = Arc::clone(&over);
     let accepting = border
-        .at(Side::Gateway, move || accept(&told))
+        .at(Side::Gateway, move || accept(&signal))
         .map_err(Failure::failed)?;
     let number = QUEUE.to_string();
     let rule = ["-I", "FORWARD", "-p", "udp", "-j", "NFQUEUE", "--queue-num"];

@@ -29,13 +29,13 @@ const PATIENCE: Duration = Duration::from_millis(20);
 const PACE: Duration = Duration::from_millis(25);
 const WARM: Duration = Duration::from_millis(500);
 /// What others do meanwhile. What iperf3 sends by eight connections on two cores differs twofold
-/// from run to run, whoever is in the middle.
+/// from run to run, whatever is in the middle.
 const OTHERS: Kind = Kind::Files(8);
 
-/// Who is in the middle.
+/// What is in the middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Middle {
-    Nobody,
+    Nat,
     WithoutCache(PathChoice),
     WithCache(PathChoice),
 }
@@ -45,21 +45,21 @@ impl Middle {
         let ways = paths
             .iter()
             .flat_map(|path| [Self::WithoutCache(*path), Self::WithCache(*path)]);
-        std::iter::once(Self::Nobody).chain(ways).collect()
+        std::iter::once(Self::Nat).chain(ways).collect()
     }
 
-    /// What it is compared with: the same path without the cache; the first one where nobody is in
-    /// the middle.
+    /// What it is compared with: the same path without the cache; the first one where only NAT is
+    /// in the middle.
     fn without(self, all: &[Middle]) -> Middle {
         match self {
-            Self::Nobody => all.get(1).copied().unwrap_or(self),
+            Self::Nat => all.get(1).copied().unwrap_or(self),
             Self::WithoutCache(path) | Self::WithCache(path) => Self::WithoutCache(path),
         }
     }
 
     fn name(self) -> String {
         match self {
-            Self::Nobody => "forwarding with NAT, nobody is blocked".to_owned(),
+            Self::Nat => "forwarding with NAT, nobody is blocked".to_owned(),
             Self::WithoutCache(path) => along(path, "blocked, without the connection cache").0,
             Self::WithCache(path) => along(path, "blocked, with the connection cache").0,
         }
@@ -67,7 +67,7 @@ impl Middle {
 
     fn start(self, border: &Border, args: &GateBenchArgs) -> Result<Running, Failure> {
         let more = match self {
-            Self::Nobody => return border.translate(),
+            Self::Nat => return border.translate(),
             Self::WithoutCache(path) => {
                 let more = vec!["--no-connection-cache".to_owned()];
                 [along(path, "").1, more].concat()
@@ -134,7 +134,7 @@ pub(super) fn measure(
             let running = middle.start(border, args)?;
             let storm = dial((border, load), &running, pace, time)?;
             running.end()?;
-            if middle != Middle::Nobody && storm.answered > 0.0 {
+            if middle != Middle::Nat && storm.answered > 0.0 {
                 return Err(Failure::failed(format_args!(
                     "{}: {} callers were answered",
                     middle.name(),
@@ -198,7 +198,7 @@ fn figures(pace: Pace, middles: &[Middle], runs: &[(Middle, Storm)]) -> Vec<Figu
             figures.push(others.against(without.name(), &of(without, value)));
         }
         for (metric, unit, value) in metrics {
-            if middle == Middle::Nobody && metric != "attempts" {
+            if middle == Middle::Nat && metric != "attempts" {
                 continue;
             }
             let case = format!("{CALLERS} callers, {}, {}", pace.name(), middle.name());
@@ -295,7 +295,7 @@ fn handshake() -> Vec<u8> {
 pub(super) fn attempt(port: u16) -> io::Result<bool> {
     let to = SocketAddr::new(SERVER.parse().map_err(io::Error::other)?, port);
     let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
-    // Gone without a trace: nobody waits for a FIN that is dropped.
+    // Gone without a trace: neither end waits for a FIN that is dropped.
     rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(&handshake())?;

@@ -11,10 +11,10 @@ use crate::figure::Figure;
 use ringway_terminal::Failure;
 use ringway_terminal::Output;
 
-/// Members of the rings, if nobody asks for others.
+/// Members of the rings, if the user asks for no others.
 const SIZES: [usize; 2] = [60, 255];
 
-/// Lookups in each, if nobody asks for another number.
+/// Lookups in each, if the user asks for no other number.
 const LOOKUPS: usize = 1_000;
 
 /// Time between the moment at which the ring has settled and the first lookup: fingers are looked

@@ -11,7 +11,7 @@ use crate::real::resident;
 use ringway_terminal::Failure;
 use ringway_terminal::Output;
 
-/// Members of the rings, if nobody asks for others.
+/// Members of the rings, if the user asks for no others.
 const SIZES: [usize; 2] = [1_000, 10_000];
 
 /// Virtual time in which members that know their groups tell each other of them.

@@ -6,7 +6,7 @@ const POINTS: u64 = 1;
 /// Who looks them up.
 const ASKERS: u64 = 2;
 /// In which order members become malicious routers.
-const TRAITORS: u64 = 3;
+const MALICIOUS: u64 = 3;
 
 /// SplitMix64. Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(super) fn lookups(seed: u64, count: usize, honest: usize) -> Vec<Lookup> {
 /// Who of `members` is a malicious router: `share` of them, rounded; those of a smaller share are
 /// also those of a greater one.
 pub(super) fn malicious(seed: u64, members: usize, share: f64) -> Vec<bool> {
-    let mut chance = Chance::new(seed, TRAITORS);
+    let mut chance = Chance::new(seed, MALICIOUS);
     let mut order: Vec<usize> = (0..members).collect();
     for at in (1..members).rev() {
         order.swap(at, chance.below(at + 1));

@@ -27,8 +27,8 @@ pub(super) const SEED: u64 = 1;
 pub(super) const PACE: Duration = Duration::from_millis(250);
 
 /// Time after which a ring that has formed is at rest. A quick look does without: it sees the links
-/// that forming made as well. Source: those that nobody uses are closed after a minute, those that
-/// the other side still wanted a minute later.
+/// that forming made as well. Source: unused ones are closed after a minute, those that the other
+/// side still wanted a minute later.
 pub(super) const RESTING: Duration = Duration::from_secs(125);
 
 /// Time over which a ring at rest is watched, but for a quick look.

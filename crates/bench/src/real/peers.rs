@@ -1,5 +1,5 @@
-//! The same lookups by another overlay: a program of its own, so that nobody has to build it who
-//! does not compare.
+//! The same lookups by another overlay: a program of its own, so that only those who compare have
+//! to build it.
 //!
 //! `PROGRAM list` prints a name a line, `PROGRAM list attacked` those that are to be measured among
 //! malicious routers. `PROGRAM NAME NODES LOOKUPS PACE_MS SEED [silent|lying PERCENT]` measures and

@@ -70,7 +70,8 @@ pub(super) struct Ring {
     /// As many as there are cores, with one thread each: a router stays on its thread, as one that
     /// is a process would.
     threads: Vec<Runtime>,
-    /// That of whoever asks the routers. What is spawned there goes on while nobody waits.
+    /// That of the benchmark, which asks the routers. What is spawned there goes on in the
+    /// background.
     caller: Runtime,
     /// That of the routers which are to fall silent: one thread, so that one task can stop all of
     /// them.
@@ -253,7 +254,7 @@ impl Ring {
     }
 
     /// From now on, and until what it gives is dropped, those that can be silenced do nothing:
-    /// their sockets stay open, and nobody answers.
+    /// their sockets stay open, and none answers.
     pub(super) fn silence(&self) -> Result<Silence, Failure> {
         let (end, ended) = channel::channel();
         let (begin, begun) = channel::channel();

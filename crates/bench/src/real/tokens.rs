@@ -11,7 +11,7 @@ use ringway_overlay::RingKey;
 
 /// Bodies of messages begin with one of these.
 mod kind {
-    pub(super) const POTATO: u8 = b'p';
+    pub(super) const TOKEN: u8 = b'p';
     pub(super) const PACKET: u8 = b't';
 }
 
@@ -40,7 +40,7 @@ impl Game {
         tokio::spawn(async move {
             while let Some(message) = messages.receive().await {
                 match message.body.split_first() {
-                    Some((&kind::POTATO, _)) => {
+                    Some((&kind::TOKEN, _)) => {
                         game.passes.fetch_add(1, Ordering::Relaxed);
                         if game.playing.load(Ordering::Relaxed) {
                             tokio::spawn(Arc::clone(&game).pass(sender.clone()));
@@ -57,7 +57,7 @@ impl Game {
     async fn pass(self: Arc<Game>, sender: RingSender) {
         while self.playing.load(Ordering::Relaxed) {
             let point = RingKey::from_bytes(rand::random());
-            if sender.to_point(point, &[kind::POTATO]).await.is_ok() {
+            if sender.to_point(point, &[kind::TOKEN]).await.is_ok() {
                 return;
             }
             self.lost.fetch_add(1, Ordering::Relaxed);

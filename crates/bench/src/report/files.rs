@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_without_a_name_is_refused_and_nothing_is_kept() {
+    fn build_without_a_name_keeps_nothing() {
         let (folder, _, mut args) = set_up();
         args.build = String::new();
         let error = record(&args).unwrap_err().to_string();

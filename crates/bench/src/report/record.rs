@@ -92,7 +92,7 @@ pub(super) fn runs_of(
         let Some(name) = figure.baseline.as_deref().filter(|name| *name != AIM) else {
             continue;
         };
-        // How far single runs of these lie from the median is not told.
+        // How far single runs of these lie from the median is not stated.
         let beside = |value: f64, unit: &str| Run {
             deviation: None,
             ..figure.run(value, unit, origin)
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_without_figures_of_its_own_becomes_a_run() {
+    fn peer_without_own_figures_becomes_a_run() {
         let runs = read(OURS).unwrap();
         let peer = &runs[2];
         assert_eq!((peer.case.as_str(), peer.value), ("c, nat", 4.0));

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_several_runs_keeps_its_own_spread() {
+    fn line_of_several_runs_keeps_its_spread() {
         let line = Run {
             runs: Some(5),
             deviation: Some(0.3),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_counts_as_often_as_it_has_runs() {
+    fn line_counts_once_for_each_run() {
         let line = |value, runs| Run {
             runs: Some(runs),
             ..run(value, "x", "2026-11-01")

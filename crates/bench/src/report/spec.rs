@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_that_are_to_be_reached_have_to_be_there() {
+    fn as_peers_without_peers_is_refused() {
         let row = "[[engine.row]]\naim = \"A\"\nas_peers = \"more\"\nmeasured = [{ case = \"c\" }]\ncommand = \"\"\n";
         let error = read(row).unwrap_err().to_string();
         assert_eq!(

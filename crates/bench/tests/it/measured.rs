@@ -46,7 +46,7 @@ fn measured(emulator: &Path, results: &Path) -> (Vec<Value>, String) {
 }
 
 #[test]
-fn a_measurement_gives_figures_and_what_is_done_is_not_done_again() {
+fn finished_measurements_are_not_repeated() {
     let emulator = match emulator() {
         Ok(emulator) => emulator,
         Err(why) => return not_tested(&why),
@@ -71,7 +71,7 @@ fn a_measurement_gives_figures_and_what_is_done_is_not_done_again() {
 }
 
 #[test]
-fn an_emulator_that_cannot_lay_a_line_says_why() {
+fn failing_emulator_reports_why() {
     let folder = tempfile::tempdir().unwrap();
     let emulator = folder.path().join("emulator");
     fs::write(

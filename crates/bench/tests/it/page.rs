@@ -5,7 +5,7 @@ use std::path::Path;
 use super::run;
 
 #[test]
-fn the_page_of_benchmarks_is_what_the_runs_give() {
+fn benchmarks_match_the_recorded_runs() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let path = |name: &str| root.join(name).display().to_string();
     let (results, spec) = (path("benches/results"), path("benches/report.toml"));

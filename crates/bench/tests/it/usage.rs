@@ -30,7 +30,7 @@ fn mistakes_get_one_line_and_exit_code_2() {
 }
 
 #[test]
-fn a_program_beside_that_can_do_nothing_is_refused() {
+fn beside_program_without_cases_is_refused() {
     let outcome = run(&["transport", "--quick", "--beside", "/bin/true"]);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""));
     assert!(
