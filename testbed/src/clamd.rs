@@ -86,7 +86,7 @@ impl Clamd {
         self.folder.path().join("clamd.sock")
     }
 
-    /// Stops it in its tracks: its socket takes connections and nobody answers.
+    /// Stops it in its tracks: its socket takes connections and none is answered.
     ///
     /// # Errors
     /// When it has ended.
@@ -96,7 +96,7 @@ impl Clamd {
         kill_process(pid, Signal::STOP).map_err(|error| TestbedError::of("stopping clamd", error))
     }
 
-    /// Kills it: its socket stays, and nobody listens there.
+    /// Kills it: its socket stays, without a listener.
     ///
     /// # Errors
     /// When the system refuses.

@@ -157,7 +157,7 @@ impl Amule {
             fs::write(folder.join("server.met"), met)?;
             match link {
                 Some(link) => fs::write(folder.join("ED2KLinks"), format!("{link}\n")),
-                // Whoever shares is known by his hash.
+                // A client that shares is known by its hash.
                 None => fs::write(
                     folder.join("preferences.dat"),
                     [&[20], USER.as_slice()].concat(),

@@ -84,7 +84,7 @@ pub use unbound::Unbound;
 pub use wait::wait_until;
 pub use xmpp::{Talker, start_prosody};
 
-/// Why the testbed could not do what a test asked for, in words for whoever reads the test's
+/// Why the testbed could not do what a test asked for, in words for the reader of the test's
 /// output.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]

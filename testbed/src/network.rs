@@ -105,7 +105,7 @@ impl Network {
     pub fn or_skip(test: &str) -> Result<Option<Network>, TestbedError> {
         static AVAILABLE: OnceLock<Result<(), String>> = OnceLock::new();
         if let Err(reason) = AVAILABLE.get_or_init(Network::available) {
-            // Without a stderr there is nobody to tell.
+            // Without a stderr it is not reported.
             writeln!(std::io::stderr(), "SKIPPED: {test}: {reason}").ok();
             return Ok(None);
         }
@@ -211,7 +211,7 @@ impl Drop for Network {
         // The threads first: they hold interfaces of the namespaces.
         self.wires.clear();
         for name in &self.namespaces {
-            // Nobody is left to tell; the next network tries again.
+            // A failure is not reported; the next network tries again.
             remove(name).ok();
         }
     }

@@ -1,4 +1,4 @@
-//! Ports of loopback that are free, and stay free for whoever was given them.
+//! Ports of loopback that are free, and stay free for the test that was given them.
 //!
 //! A port that the kernel picks (`bind` to 0) is free only until the next one who asks: two tests
 //! beside each other, or one that asks twice, get the same. These come from below the range of
@@ -56,7 +56,7 @@ fn lease(port: u16) -> Option<UnixListener> {
     UnixListener::bind_addr(&name).ok()
 }
 
-/// Whether nobody else has it: a test may stand beside other programs.
+/// Whether no other program has it: a test may stand beside other programs.
 fn is_free(port: u16) -> bool {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok()
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_port_is_given_out_twice_to_tests_beside_each_other() {
+    fn parallel_tests_get_different_ports() {
         let ask = || (0..50).map(|_| free_port().unwrap()).collect::<Vec<_>>();
         let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(ask)).collect();
         let ports: Vec<u16> = threads
@@ -81,8 +81,9 @@ mod tests {
         assert!(ports.iter().all(|port| RANGE.contains(port)));
     }
 
+    /// Nor is one that a process has leased.
     #[test]
-    fn a_port_in_use_is_not_given_out_and_neither_is_one_of_another_process() {
+    fn port_in_use_is_not_given_out() {
         let port = free_port().unwrap();
         assert!(is_free(port) && lease(port).is_none());
         let _taken = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).unwrap();

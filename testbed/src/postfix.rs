@@ -51,7 +51,7 @@ pub enum Delivery {
     Lmtp(u16),
     /// Into this Maildir, which is made and belongs to us.
     Maildir(PathBuf),
-    /// By procmail, with this file of rules, as the user `nobody`: procmail refuses to be root.
+    /// By procmail, with this file of rules, as an unprivileged user: procmail refuses to be root.
     Procmail(PathBuf),
 }
 
@@ -239,8 +239,7 @@ impl Postfix {
 impl Drop for Postfix {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // Where a mail stayed is nowhere else to be seen. Without a stderr there is nobody to
-            // tell.
+            // Where a mail stayed is nowhere else to be seen. Without a stderr it is not reported.
             writeln!(std::io::stderr(), "{}", self.log()).ok();
         }
         self.control("abort");
@@ -272,7 +271,8 @@ fn main_cf(folder: &Path, name: &str, routes: &[Route]) -> Result<String, Testbe
     let transports = table(&|route| format!("{{ {}@ring.test = {} }}", route.name, route.to));
     let names = table(&|route| format!("{{ {}@ring.test = {} }}", route.name, route.mailbox));
     let (user, group) = account("nobody")?;
-    // The servers are given by their addresses, and where they run nobody may answer for names.
+    // The servers are given by their addresses, and where they run no resolver may answer for
+    // names.
     Ok(format!(
         "compatibility_level = 3.6\nqueue_directory = {here}/spool\ndata_directory = {here}/data\n\
          mail_owner = postfix\nsetgid_group = postdrop\nmaillog_file = {here}/log\n\

@@ -158,7 +158,7 @@ fn wait(child: &mut Child, shown: &str) -> Result<Option<i32>, TestbedError> {
     }
 }
 
-/// Reads to the end beside everything else, so that a full pipe stops nobody.
+/// Reads to the end beside everything else, so that a full pipe stops no program.
 fn reader(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();

@@ -19,7 +19,7 @@ const SETTLE: Duration = Duration::from_secs(120);
 /// Lines of each member's log that are shown when it does not.
 const SHOWN_LINES: usize = 60;
 
-/// Ports on a host of its own, where nobody else has any: DNS and enrolment of the authority.
+/// Ports on a host of its own, where no other program has any: DNS and enrolment of the authority.
 const OWNER_PORTS: [u16; 2] = [7453, 7410];
 
 /// The port of a router on a host of its own; QUIC has the next one.
@@ -65,7 +65,7 @@ pub struct Ring {
     pub authority: Process,
     owner: PathBuf,
     program: Program,
-    // Last: the folder goes when nobody uses it any more.
+    // Last: the folder goes when it is no longer used.
     folder: TempDir,
 }
 
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_is_settled_when_neighbours_know_each_other() {
+    fn settled_means_neighbours_know_each_other() {
         let good = [
             router("b", "a", ["c", "a"]),
             router("a", "c", ["b", "c"]),

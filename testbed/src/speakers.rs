@@ -50,7 +50,8 @@ impl Shared {
 
 /// A protocol in which a file goes from one side to the other.
 pub trait Speaker: Copy + Send + 'static {
-    /// Asks for a file on a connection to whoever has it; gives what has arrived of its bytes.
+    /// Asks for a file on a connection to the peer that has it; gives what has arrived of its
+    /// bytes.
     ///
     /// # Errors
     /// When nothing came that could be read as this protocol, a reset at once included.
@@ -75,9 +76,9 @@ pub trait Speaker: Copy + Send + 'static {
     }
 }
 
-/// A protocol in which whoever has a file may also call whoever wants it.
+/// A protocol in which the peer that has a file may also connect to the one that wants it.
 pub trait Pusher: Speaker {
-    /// Calls, says which file there is, and answers the request that comes.
+    /// Connects, says which file there is, and answers the request that comes.
     ///
     /// # Errors
     /// When the other side goes, or is reset.

@@ -82,7 +82,7 @@ impl Torrent {
         fs::create_dir_all(self.folder.join(name)).map_err(wrong)?;
         fs::copy(&self.metainfo, own.join("watch/film.torrent")).map_err(wrong)?;
         let mut command = host.command("transmission-daemon");
-        // Nobody is looked for but whom the tracker names.
+        // No peers are looked for but those that the tracker names.
         command.args([
             "--foreground",
             "--no-dht",
@@ -148,7 +148,7 @@ pub fn need(programs: &[&'static str]) -> Result<(), &'static str> {
     }
 }
 
-/// A tracker on a host that answers whoever asks with this peer, as long as the test runs.
+/// A tracker on a host that answers every client with this peer, as long as the test runs.
 ///
 /// # Errors
 /// When it cannot listen.

@@ -75,7 +75,7 @@ impl Talker {
         Ok(Talker { running, folder })
     }
 
-    /// The full address of whoever is called so.
+    /// The full address of the user of this name.
     #[must_use]
     pub fn address(name: &str) -> String {
         format!("{name}@example.net/test")

@@ -97,7 +97,7 @@ impl Line {
 }
 
 #[test]
-fn a_line_has_its_rate_and_its_round_trip() {
+fn rate_and_round_trip_are_as_set() {
     let Some(line) = Line::lay() else { return };
     let address = SocketAddr::new(line.base, 0);
     let listener = line.at(1, move || TcpListener::bind(address).unwrap());

@@ -207,7 +207,7 @@ impl Host {
             .map_err(|error| TestbedError::of(address, error))?;
         let mut words = vec!["-n", name, "address", "add", address, "dev", interface];
         if host.is_ipv6() {
-            // Nobody else can have it, and the check takes a second.
+            // No other host can have it, and the check takes a second.
             words.push("nodad");
         }
         ip(&words)?;

@@ -70,8 +70,8 @@ pub enum Rule {
     /// What leaves by this interface gets its address, and only answers come back in: NAT, as in a
     /// home router. A socket inside has the same port outside whomever it sends to.
     Masquerade(String),
-    /// As [`Rule::Masquerade`], but with another port for each destination: nobody outside can know
-    /// it beforehand.
+    /// As [`Rule::Masquerade`], but with another port for each destination: no host outside can
+    /// know it beforehand.
     MasqueradeAtRandom(String),
     /// As [`Rule::MasqueradeAtRandom`], and [`Miniupnpd`](crate::Miniupnpd) may open ports.
     HomeRouter(String),

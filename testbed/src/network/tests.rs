@@ -17,7 +17,7 @@ const SHORT: Duration = Duration::from_millis(300);
 const ONE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
 const TWO: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
 
-/// Any port: nobody else is on the hosts.
+/// Any port: no other program is on the hosts.
 const PORT: u16 = 443;
 
 fn udp(host: &Host) -> UdpSocket {
@@ -102,7 +102,7 @@ fn a_delay_is_on_every_way() {
 }
 
 #[test]
-fn a_cable_that_is_cut_carries_nothing_until_it_is_mended() {
+fn cut_cable_carries_nothing_until_mended() {
     let Some(mut network) = Network::or_skip("a cut cable").unwrap() else {
         return;
     };
@@ -146,8 +146,9 @@ fn rules_of_a_switch_drop_what_they_name() {
     passes(false, true);
 }
 
+/// What comes from outside does not reach it, unless it answers.
 #[test]
-fn behind_nat_a_host_is_seen_as_its_gateway_and_cannot_be_called() {
+fn nat_hides_a_host_behind_its_gateway() {
     let Some(mut network) = Network::or_skip("NAT").unwrap() else {
         return;
     };
@@ -208,7 +209,7 @@ fn nothing_is_left_behind_also_after_a_panic() {
 }
 
 #[test]
-fn what_a_dead_process_left_is_removed_and_what_a_living_one_has_is_not() {
+fn only_dead_processes_namespaces_are_removed() {
     if Network::or_skip("stale networks").unwrap().is_none() {
         return;
     }

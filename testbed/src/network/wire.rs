@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_spaces_frames_and_a_full_queue_drops() {
+    fn rate_spaces_frames_and_full_queue_drops() {
         let passed = pass(&Line::plain().rate(8_000_000, 10_000), 100);
         assert_eq!(passed[..2], [1, 2].map(Duration::from_millis));
         assert_eq!(passed.len(), 11, "ten wait while one is sent");

@@ -8,7 +8,7 @@ use super::{Pusher, Shared, Speaker, line, strange, up_to};
 
 /// What the file is called in searches; a real one is the SHA-1 of its bytes.
 const URN: &str = "urn:sha1:PLSTHIPQGSSZTS5FJUPAKUZWUGYQYPFB";
-/// Of whoever shares the file, as it stands in `GIV`.
+/// Of the peer that shares the file, as it stands in `GIV`.
 const SERVENT: &str = "0123456789abcdef0123456789abcdef";
 /// Bytes of a descriptor's head.
 const DESCRIPTOR: usize = 23;

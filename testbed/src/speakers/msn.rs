@@ -13,7 +13,7 @@ use super::{line, strange};
 /// Everybody in the one conversation that there is.
 type People = Arc<Mutex<HashMap<String, TcpStream>>>;
 
-/// The server. Whoever comes in is in one conversation with all others.
+/// The server. A client that comes in is in one conversation with all others.
 #[derive(Debug)]
 pub struct Switchboard;
 

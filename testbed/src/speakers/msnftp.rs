@@ -42,7 +42,7 @@ impl Speaker for Msnftp {
                 break;
             }
         }
-        // Whoever has sent all may be gone.
+        // The side that has sent all may be gone.
         stream.write_all(b"BYE 16777989\r\n").ok();
         Ok(bytes)
     }

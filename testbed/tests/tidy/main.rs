@@ -101,7 +101,7 @@ fn report(faults: &[String]) {
 }
 
 #[test]
-fn no_file_is_too_long_and_each_says_what_it_is() {
+fn files_are_short_and_say_their_purpose() {
     let mut faults = Vec::new();
     for path in sources() {
         let text = fs::read_to_string(&path).unwrap();

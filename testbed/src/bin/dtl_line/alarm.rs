@@ -36,8 +36,8 @@ impl Alarm {
         })
     }
 
-    /// Sets these times, in order. A timer that has another is set anew when it is needed; until
-    /// then it may expire, which nobody reads.
+    /// Sets these times, in order. A timer that has another is set again when it is needed; until
+    /// then it may expire, which is not read.
     pub(crate) fn set(&mut self, times: [Option<Instant>; AHEAD]) -> io::Result<()> {
         for time in times.into_iter().flatten() {
             let other = |set: &Option<Instant>| set.is_none_or(|set| !times.contains(&Some(set)));
@@ -67,7 +67,7 @@ impl Alarm {
     }
 }
 
-/// Starts a timer anew; that it has expired before is forgotten.
+/// Starts a timer again; that it has expired before is forgotten.
 fn start(timer: &OwnedFd, pause: Duration) -> io::Result<()> {
     let once = Timespec::default();
     let value = Timespec {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::Failure;
 
-/// Said to whoever gives other arguments.
+/// Shown when the arguments are others.
 const USAGE: &str = "usage: dtl-line link --{uplink,downlink}-bandwidth NUMBERkbps --{uplink,downlink}-delay NUMBERus \
                      --{uplink,downlink}-queue droptail|codel --{uplink,downlink}-queue-args JSON -- COMMAND...";
 

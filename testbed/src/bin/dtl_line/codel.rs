@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_that_goes_within_an_interval_loses_nothing() {
+    fn burst_within_an_interval_loses_nothing() {
         assert_eq!(dropped(20, 80), [0; 0]);
     }
 

@@ -26,8 +26,8 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Opens a device of this thread's namespace. It stays there whoever uses it. The device should
-    /// be down, so that nothing passes before all is ready.
+    /// Opens a device of this thread's namespace. It stays there whichever thread uses it. The
+    /// device should be down, so that nothing passes before all is ready.
     pub(crate) fn open(interface: &str) -> io::Result<Device> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(

@@ -25,8 +25,8 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::Failure;
 use crate::device::Device;
 
-/// The address of the base; those of a private network (RFC 1918), which nobody sees who is not in
-/// one of these namespaces.
+/// The address of the base; those of a private network (RFC 1918), which are seen only in these
+/// namespaces.
 pub(crate) const BASE: Ipv4Addr = Ipv4Addr::new(10, 2, 1, 1);
 /// The address behind the line.
 const INNER: Ipv4Addr = Ipv4Addr::new(10, 2, 1, 2);

@@ -156,18 +156,19 @@ mod tests {
             pass(&line, &[0, 0, 5]),
             [1, 2, 3].map(|number| number * TIME + DELAY)
         );
-        // A line that was idle begins anew.
+        // A line that was idle begins again.
         assert_eq!(pass(&line, &[0, 100]), [TIME + DELAY, 100 + TIME + DELAY]);
     }
 
+    /// The packet that is being sent takes no room in it.
     #[test]
-    fn a_full_queue_drops_who_comes_and_does_not_count_who_is_sent() {
+    fn full_queue_drops_arriving_packets() {
         let line = line(3_000);
         assert_eq!(
             pass(&line, &[0; 10]),
             [1, 2, 3].map(|number| number * TIME + DELAY)
         );
-        // At 12 the second begins and makes room, though only for whoever comes after that.
+        // At 12 the second begins and makes room, though only for packets that come after that.
         assert_eq!(pass(&line, &[0, 0, 0, 12, 13, 14]).len(), 4);
         assert_eq!(pass(&line, &[0, 0, 0, 11, 12]).len(), 3);
     }
