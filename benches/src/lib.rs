@@ -19,7 +19,7 @@ pub struct Figure {
     pub value: f64,
     /// Unit of `value`, `baseline_value` and `deviation`.
     pub unit: String,
-    /// Whom it is compared with; `None` where nobody can be measured in the same way.
+    /// What it is compared with; `None` where no peer can be measured in the same way.
     pub baseline: Option<String>,
     /// The same figure of the baseline.
     pub baseline_value: Option<f64>,
@@ -107,7 +107,7 @@ impl Effort {
         }
     }
 
-    /// Nanoseconds per operation of each run. `run` does as many operations as it is told.
+    /// Nanoseconds per operation of each run. `run` does as many operations as it is given.
     pub fn nanoseconds(self, mut run: impl FnMut(u64)) -> Vec<f64> {
         run(self.operations);
         let mut values = Vec::with_capacity(self.runs);
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_has_the_fields_of_the_contract_in_order() {
+    fn json_fields_are_in_the_contracts_order() {
         let names = Names {
             bench: "b",
             case: "c",

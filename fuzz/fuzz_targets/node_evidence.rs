@@ -1,5 +1,5 @@
 #![no_main]
-//! Evidence: nobody is convicted without the ring owner's certificate and its own signatures.
+//! Evidence: no member is convicted without the ring owner's certificate and its own signatures.
 
 use ringway_node::evidence::Evidence;
 

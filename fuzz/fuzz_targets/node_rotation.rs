@@ -12,7 +12,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
             Ok(&request)
         );
     }
-    // Nobody has the key of that ring.
+    // No member has the key of that ring.
     assert!(RotationReply::decode(data, &ring).is_err());
     if let Ok(text) = std::str::from_utf8(data) {
         // Neither may panic.

@@ -106,7 +106,7 @@ async fn stdin_closed() {
             .read(&mut buffer)
             .is_ok_and(|count| count > 0)
         {}
-        // Nobody waits any more if the connection has ended first.
+        // The receiver is gone if the connection has ended first.
         closed.send(()).ok();
     });
     wait.await.ok();

@@ -18,8 +18,8 @@
 //! on stderr, with exit code 1.
 //!
 //! Every process has one thread that does the work. Connections are encrypted where the protocol
-//! is: TLS 1.3 by rustls with aws-lc-rs, which agrees on AES-256-GCM everywhere (`tls`). Nobody
-//! checks certificates; they are made at start and thrown away.
+//! is: TLS 1.3 by rustls with aws-lc-rs, which agrees on AES-256-GCM everywhere (`tls`).
+//! Certificates are not checked; they are made at start and thrown away.
 //!
 //! # Settings
 //! Each library's defaults, which include CUBIC, except for what would measure something else than

@@ -241,8 +241,9 @@ mod tests {
         said
     }
 
+    /// It leaves out the first second, and the time after the last byte.
     #[test]
-    fn throughput_leaves_out_the_first_second_and_what_came_after_the_last_byte() {
+    fn throughput_leaves_out_start_and_silent_end() {
         let sent = said(&["cpu 3.0", "waited 0.5"]);
         let came = said(&[
             "0.5 7",
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_in_which_too_little_arrived_gives_nothing() {
+    fn run_with_too_little_data_gives_nothing() {
         let sent = said(&["cpu 3.0", "waited 0.5"]);
         assert!(Measured::of(&sent, &said(&["cpu 1.0", "waited 0"])).is_none());
         assert!(Measured::of(&sent, &said(&["0.5 7", "cpu 1.0", "waited 0"])).is_none());

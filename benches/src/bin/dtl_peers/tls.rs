@@ -1,4 +1,4 @@
-//! TLS 1.3 with a certificate of the moment that nobody checks.
+//! TLS 1.3 with a certificate of the moment that is not checked.
 
 use std::sync::Arc;
 

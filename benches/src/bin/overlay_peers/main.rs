@@ -22,7 +22,7 @@
 //!
 //! | name | is |
 //! |---|---|
-//! | `libp2p kad` | by default: a connection that nobody uses is closed after ten seconds |
+//! | `libp2p kad` | by default: an unused connection is closed after ten seconds |
 //! | `libp2p kad kept` | connections stay open for an hour, so that nearly every lookup finds them open |
 //! | `libp2p kad kept nearest` | and a lookup ends with the nearest peer, instead of the twenty nearest: the cheapest there is |
 //! | `libp2p kad kept disjoint` | and lookups take eight disjoint paths (S/Kademlia), against malicious nodes |
@@ -30,7 +30,7 @@
 //! ## What malicious nodes do
 //! **Silent**: they live in a runtime of their own whose only thread stops. Their sockets stay
 //! open, and nothing is answered any more, QUIC's packets included. **Lying**: an ordinary node
-//! whose routing table holds malicious nodes only, and takes nobody else in
+//! whose routing table holds malicious nodes only, and takes no other node in
 //! (`BucketInserts::Manual`). It answers every question at once, by the twenty malicious nodes
 //! nearest to what is asked for. This needs no fork of libp2p. Until the attack begins all of them
 //! are honest, so that honest nodes have them in their tables.

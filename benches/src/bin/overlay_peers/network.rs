@@ -86,7 +86,7 @@ const AT_ONCE: usize = 4;
 /// take minutes.
 const REFRESHED: usize = 8;
 
-/// After which connections that nobody uses are closed, and some time more.
+/// After which unused connections are closed, and some time more.
 const REST: Duration = IDLE.saturating_add(Duration::from_secs(5));
 
 /// Time over which a network at rest is watched: two keep-alives of QUIC.
@@ -186,8 +186,8 @@ async fn lie(nodes: &[Node], traitor: &[bool]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// As long as it lives, the only thread of a runtime does nothing: its sockets stay open, and
-/// nobody answers.
+/// As long as it lives, the only thread of a runtime does nothing: its sockets stay open, and none
+/// answers.
 #[derive(Debug)]
 struct Silence {
     _until_dropped: channel::Sender<()>,

@@ -20,7 +20,7 @@ pub(crate) struct Variant {
     pub(crate) name: &'static str,
     /// Whether it says more among malicious nodes than the others do.
     pub(crate) attacked: bool,
-    /// After which a connection that nobody uses is closed.
+    /// After which an unused connection is closed.
     idle: Duration,
     /// Peers that a lookup looks for.
     results: NonZeroUsize,
@@ -93,7 +93,7 @@ pub(crate) struct Answer {
     pub(crate) requests: u32,
 }
 
-/// What a node is told to do.
+/// What a node is asked to do.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Looks itself and a point in each bucket up.
@@ -130,7 +130,7 @@ impl Node {
             swarm.behaviour_mut().kad.add_address(&peer, address);
         }
         let place = (*swarm.local_peer_id(), address);
-        let (commands, told) = mpsc::unbounded_channel();
+        let (commands, received) = mpsc::unbounded_channel();
         let running = Running {
             variant,
             swarm,
@@ -138,7 +138,7 @@ impl Node {
             lookups: HashMap::new(),
             bootstraps: HashMap::new(),
         };
-        tokio::spawn(running.run(told));
+        tokio::spawn(running.run(received));
         Ok(Node { place, commands })
     }
 
@@ -148,8 +148,8 @@ impl Node {
         command: impl FnOnce(oneshot::Sender<T>) -> Command,
     ) -> Result<T, Failure> {
         let (reply, answer) = oneshot::channel();
-        let told = self.commands.send(command(reply));
-        told.map_err(|_| "a node has stopped")?;
+        let sent = self.commands.send(command(reply));
+        sent.map_err(|_| "a node has stopped")?;
         Ok(answer.await?)
     }
 }
@@ -199,12 +199,12 @@ struct Running {
 }
 
 impl Running {
-    /// Ends when nobody can tell the node anything any more.
-    async fn run(mut self, mut told: mpsc::UnboundedReceiver<Command>) {
+    /// Ends when no handle can send the node a command any more.
+    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         loop {
             tokio::select! {
-                command = told.recv() => match command {
-                    Some(command) => self.told(command),
+                command = commands.recv() => match command {
+                    Some(command) => self.handle(command),
                     None => return,
                 },
                 event = self.swarm.select_next_some() => self.happened(event),
@@ -212,14 +212,14 @@ impl Running {
         }
     }
 
-    fn told(&mut self, command: Command) {
+    fn handle(&mut self, command: Command) {
         let kad = &mut self.swarm.behaviour_mut().kad;
         match command {
             Command::Bootstrap(reply) => match kad.bootstrap() {
                 Ok(id) => {
                     self.bootstraps.insert(id, reply);
                 }
-                // The first node knows nobody. Whoever waits may have gone.
+                // The first node knows no other. The caller may have gone.
                 Err(_) => reply.send(()).unwrap_or_default(),
             },
             Command::Lookup(point, reply) => {
@@ -290,7 +290,7 @@ impl Running {
             in_time,
             requests: stats.num_requests(),
         };
-        // Whoever waits may have gone.
+        // The caller may have gone.
         reply.send(answer).ok();
     }
 }

@@ -34,7 +34,7 @@
 //! - all else by default: TCP without Nagle's algorithm, path MTU discovery on.
 //!
 //! **`iroh`** (`iroh_peer`): two endpoints without relay and without address look-up; the one is
-//! told the other's address. Messages are QUIC datagrams, which may be lost as Ringway's may.
+//! given the other's address. Messages are QUIC datagrams, which may be lost as Ringway's may.
 //! Settings:
 //! - `send_datagram_wait`, which waits where `send_datagram` drops what is oldest;
 //!   `read_many_datagrams` at the receiver, as its documentation advises for bursts.
