@@ -123,7 +123,7 @@ fn the_latest_are_told_when_few_are_wanted() {
 }
 
 #[test]
-fn what_is_older_than_it_is_kept_is_forgotten_also_across_a_restart() {
+fn expired_events_are_forgotten_across_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("audit.db");
     let mut store = AuditStore::open(&file).unwrap();
@@ -140,7 +140,7 @@ fn what_is_older_than_it_is_kept_is_forgotten_also_across_a_restart() {
 }
 
 #[test]
-fn the_oldest_events_make_room_where_the_audit_has_a_bound_in_bytes() {
+fn bound_in_bytes_evicts_the_oldest_events() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("audit.db");
     let mut store = AuditStore::open(&file).unwrap();

@@ -147,7 +147,7 @@ impl Read for Trickle<'_> {
 }
 
 #[test]
-fn pcap_of_either_byte_order_and_resolution_is_read() {
+fn either_pcap_byte_order_and_resolution_is_read() {
     for big in [false, true] {
         for magic in [MICROSECONDS, NANOSECONDS] {
             let file = pcap(big, magic, 101);
@@ -181,7 +181,7 @@ fn pcapng_sections_interfaces_and_resolutions_are_kept_apart() {
 }
 
 #[test]
-fn the_offset_of_an_interface_is_added_in_either_byte_order() {
+fn interface_offset_is_added_in_either_byte_order() {
     let bytes = packets().iter().next().unwrap().1.to_vec();
     for big in [false, true] {
         let seconds = if big {
@@ -224,7 +224,7 @@ fn simple_and_obsolete_packet_blocks_are_read() {
 }
 
 #[test]
-fn a_capture_cut_anywhere_delivers_what_is_whole_and_names_the_place() {
+fn cut_capture_delivers_whole_packets_and_names_offset() {
     let classic = pcap(false, MICROSECONDS, 101);
     let next = {
         let mut file = [section(true), interface(true, 101, 6)].concat();
@@ -321,7 +321,7 @@ fn blocks_that_contradict_themselves_are_damage() {
 }
 
 #[test]
-fn what_is_no_capture_is_refused_with_the_reason() {
+fn other_files_are_refused_with_the_reason() {
     let cases: [(&[u8], &str); 5] = [
         (b"", "it is empty"),
         (b"hello world, this is text", "68 65 6c 6c"),
@@ -385,7 +385,7 @@ fn flows_before_the_damage_are_delivered() {
 }
 
 #[test]
-fn a_stream_larger_than_the_buffer_is_read_in_bounded_memory() {
+fn stream_beyond_the_buffer_takes_bounded_memory() {
     let (client, server) = pair();
     let mut packets = Packets::new();
     for _ in 0..2_000 {

@@ -169,7 +169,7 @@ fn noise(size: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_file_name_is_stopped_before_the_server_hears_it() {
+fn blocked_file_name_never_reaches_the_server() {
     let mut gateway = gateway(NAMES, Mode::Enforce);
     let body = noise(3_000);
     let packets = download("tools/Setup.EXE", &length(&body), &body);
@@ -183,8 +183,9 @@ fn a_file_name_is_stopped_before_the_server_hears_it() {
     assert_eq!(event["alert"]["action"], "blocked");
 }
 
+/// Names that no rule asks for pass before it.
 #[test]
-fn other_names_pass_and_a_later_request_on_the_same_connection_is_seen() {
+fn later_request_on_same_connection_is_judged() {
     let mut gateway = gateway(NAMES, Mode::Enforce);
     let body = noise(3_000);
     let packets = download("a.txt", &length(&body), &body);
@@ -210,7 +211,7 @@ fn other_names_pass_and_a_later_request_on_the_same_connection_is_seen() {
 }
 
 #[test]
-fn clean_files_arrive_whole_however_long_the_scan_takes() {
+fn clean_files_arrive_whole_after_any_scan_delay() {
     for lag in [0, 1, 7, 40] {
         for size in [0, 1, 100, WINDOW - 1, WINDOW, WINDOW + 1, 5 * WINDOW + 17] {
             let body = noise(size);
@@ -300,7 +301,7 @@ fn a_whole_file_is_told_with_its_hash() {
 }
 
 #[test]
-fn packets_of_other_flows_go_on_while_one_waits() {
+fn one_waiting_flow_delays_no_others() {
     let mut gateway = gateway(SCAN, Mode::Enforce);
     let body = noise(4 * WINDOW);
     let packets = download("a.bin", &length(&body), &body);
@@ -316,7 +317,7 @@ fn packets_of_other_flows_go_on_while_one_waits() {
 }
 
 #[test]
-fn a_scanner_that_fails_lets_files_pass_or_stops_them_as_the_policy_says() {
+fn failed_scan_follows_the_failure_setting() {
     let body = noise(3 * WINDOW);
     let packets = download("a.bin", &length(&body), &body);
     for (failure, passes) in [("open", true), ("closed", false)] {
@@ -375,7 +376,7 @@ fn observing_holds_nothing_and_tells_what_it_found() {
 }
 
 #[test]
-fn a_file_under_way_when_the_policy_is_carried_out_is_held_back_from_there_on() {
+fn file_in_transit_is_held_once_enforcing_begins() {
     let mut body = noise(4 * WINDOW);
     let place = body.len() - VIRUS.len();
     body[place..].copy_from_slice(VIRUS);
@@ -395,7 +396,7 @@ fn a_file_under_way_when_the_policy_is_carried_out_is_held_back_from_there_on() 
 }
 
 #[test]
-fn a_repetition_of_a_held_packet_waits_like_it() {
+fn retransmission_of_held_packet_is_held_too() {
     let mut gateway = gateway(SCAN, Mode::Enforce);
     let body = noise(500);
     let packets = download("a.bin", &length(&body), &body);
@@ -425,7 +426,7 @@ fn a_repetition_of_a_held_packet_waits_like_it() {
 }
 
 #[test]
-fn other_bytes_in_a_repetition_are_replaced_by_the_first_ones() {
+fn altered_retransmission_carries_the_first_bytes() {
     let mut gateway = gateway(NAMES, Mode::Enforce);
     let mut packets = Packets::new();
     let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
@@ -490,7 +491,7 @@ fn behind_a_gap(fast_pass: bool) -> (Vec<bool>, Vec<(u64, bool)>) {
 }
 
 #[test]
-fn packets_behind_a_gap_wait_only_without_fast_pass() {
+fn packets_behind_gap_wait_only_without_fast_pass() {
     let (at_once, released) = behind_a_gap(true);
     assert!(at_once.iter().all(|pass| *pass), "{at_once:?}");
     assert_eq!(released, []);
@@ -524,7 +525,7 @@ fn opening(packets: &mut Packets, lines: &[&[u8]]) {
 }
 
 #[test]
-fn a_word_in_a_chat_stops_it_and_what_was_said_before_is_written_down() {
+fn keyword_stops_chat_and_earlier_messages_are_audited() {
     let mut gateway = governed(CHAT, enforcing());
     let mut packets = Packets::new();
     opening(
@@ -568,7 +569,7 @@ fn a_word_in_a_chat_stops_it_and_what_was_said_before_is_written_down() {
 }
 
 #[test]
-fn a_file_that_a_chat_announced_is_known_from_its_first_packet_and_scanned() {
+fn announced_file_is_scanned_from_its_first_packet() {
     for policy in [CHAT, FILES] {
         announced_file(&mut governed(policy, enforcing()));
     }
@@ -628,7 +629,7 @@ fn announced_file(gateway: &mut Gateway) {
 }
 
 #[test]
-fn an_offer_is_heard_whatever_is_offered_before_it_in_the_same_packet() {
+fn offer_behind_others_in_one_packet_is_read() {
     let offer = |words: &str| format!(":b!u@h PRIVMSG owl :\x01DCC {words}\x01\r\n");
     let (other, song) = (
         offer("SEND a.ogg 3325256712 5000 700"),
@@ -673,9 +674,9 @@ fn an_offer_is_heard_whatever_is_offered_before_it_in_the_same_packet() {
     }
 }
 
-/// Whoever offers files has a port for each, and the kernel gives ports anew.
+/// A client that offers files has a port for each, and its kernel gives out ports again.
 #[test]
-fn a_port_that_is_announced_again_is_not_that_of_the_file_that_was_blocked() {
+fn reannounced_port_of_blocked_file_is_accepted() {
     let offer: &[u8] = b"PRIVMSG owl :\x01DCC SEND song.ogg 3325256711 5000 700\x01\r\n";
     for (again, passes) in [(true, true), (false, false)] {
         let mut gateway = governed(FILES, enforcing());
@@ -700,7 +701,7 @@ fn a_port_that_is_announced_again_is_not_that_of_the_file_that_was_blocked() {
 }
 
 #[test]
-fn an_announcement_makes_nothing_of_what_is_certainly_something_else() {
+fn certain_application_outweighs_an_announcement() {
     let policy = "[[rule]]\nname = \"torrents\"\napp = \"bittorrent\"\naction = \"block\"\n\
         [[rule]]\nname = \"talk\"\napp = [\"irc\", \"dcc\"]\naction = \"audit\"\n";
     let mut gateway = governed(policy, enforcing());
@@ -751,7 +752,7 @@ fn observing_changes_no_bytes() {
 /// A range of a file whose length is told, in chunks: which data is the last is known only when the
 /// closing chunk comes.
 #[test]
-fn a_range_in_chunks_waits_with_its_last_data() {
+fn chunked_range_holds_its_last_data() {
     let mut packets = Packets::new();
     let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
     stream.open();
@@ -775,7 +776,7 @@ fn a_range_in_chunks_waits_with_its_last_data() {
 
 /// Both ends were told that the first connection is over; its client may use the port again.
 #[test]
-fn a_connection_from_the_port_of_a_blocked_one_is_judged_anew() {
+fn reused_port_of_blocked_connection_is_judged_again() {
     let mut gateway = gateway(NAMES, Mode::Enforce);
     let body = noise(3_000);
     let blocked = download("Setup.exe", &length(&body), &body);

@@ -61,7 +61,7 @@ fn connections_that_were_stopped_hide_no_others() {
 }
 
 #[test]
-fn connections_that_say_nothing_known_and_stay_hide_no_others() {
+fn lasting_unnamed_connections_hide_no_others() {
     for policy in [
         "[[rule]]\nname = \"b\"\napp = \"http\"\naction = \"block\"\n",
         SCAN,
@@ -91,9 +91,9 @@ fn connections_that_say_nothing_known_and_stay_hide_no_others() {
     }
 }
 
-/// A connection whose beginning nobody saw carries what ought to be scanned.
+/// A connection whose beginning was not seen carries what ought to be scanned.
 #[test]
-fn what_was_not_followed_from_its_beginning_is_stopped_where_the_policy_says_so() {
+fn connection_joined_midway_follows_the_failure_setting() {
     for (policy, stopped) in [
         (SCAN.to_owned(), true),
         (SCAN.replace("closed", "open"), false),
@@ -125,7 +125,7 @@ fn what_was_not_followed_from_its_beginning_is_stopped_where_the_policy_says_so(
 /// What is left of a file after a restart names no application; the kernel still knows that the
 /// connection was read.
 #[test]
-fn what_an_earlier_run_read_is_stopped_where_the_policy_says_so() {
+fn connection_read_by_earlier_run_follows_policy() {
     let fails_closed = "[gateway]\nfailure = \"closed\"\n";
     let elsewhere = SCAN.replace("app = ", "port = 81\napp = ");
     let named =
@@ -165,9 +165,9 @@ fn what_an_earlier_run_read_is_stopped_where_the_policy_says_so() {
     }
 }
 
-/// The kernel gives what only acknowledges to the queue of flows that nobody knows.
+/// The kernel gives pure ACKs to the queue of unknown flows.
 #[test]
-fn what_only_acknowledges_does_not_settle_what_an_earlier_run_read() {
+fn pure_acks_settle_nothing_read_by_earlier_run() {
     for (policy, settled) in [
         (SCAN.to_owned(), false),
         (SCAN.replace("closed", "open"), true),

@@ -316,7 +316,7 @@ fn assert_same(name: &str, verify: bool, change: impl Fn(&[Part]) -> Wire) {
 }
 
 #[test]
-fn the_samples_made_again_are_what_they_are_expected_to_be() {
+fn rebuilt_samples_are_classified_as_expected() {
     let mut count = 0;
     for (sample, parts) in every_sample() {
         let verdicts = run(&wire(&parts), true);
@@ -464,7 +464,7 @@ fn second_copies_with_other_bytes_behind_a_gap() {
 }
 
 #[test]
-fn the_packet_that_fills_a_gap_has_other_bytes_behind_it() {
+fn gap_filler_with_other_bytes_behind_it() {
     assert_same("filled too far", false, |parts| {
         wire(&each_segment(parts, |part| {
             let (middle, length) = (part.payload.len() / 2, part.payload.len());
@@ -477,7 +477,7 @@ fn the_packet_that_fills_a_gap_has_other_bytes_behind_it() {
 }
 
 #[test]
-fn a_second_copy_behind_a_gap_that_begins_before_the_first() {
+fn second_copy_behind_a_gap_begins_earlier() {
     // The bytes before the first copy are new, so they are the true ones.
     for more in [1, 2, 7] {
         assert_same(&format!("{more} bytes earlier"), false, |parts| {
@@ -586,7 +586,7 @@ fn all_changes_at_once() {
 }
 
 #[test]
-fn every_byte_a_segment_of_its_own_is_at_worst_unknown() {
+fn one_byte_segments_are_at_worst_unknown() {
     for (sample, parts) in every_sample() {
         let before = run(&wire(&parts), false);
         let bytewise = each_segment(&parts, |part| {

@@ -13,7 +13,7 @@ use super::{at, enforcing, governed};
 /// Set in the process that takes the flood: memory is counted for a process, and other tests have
 /// theirs.
 const ALONE: &str = "RINGWAY_FLOOD_ALONE";
-const TEST: &str = "floods::a_million_syns_take_bounded_memory_of_a_gateway_that_reads";
+const TEST: &str = "floods::million_syns_take_bounded_memory";
 const SYNS: u32 = 1_000_000;
 /// Followed connections, so that something is kept of each SYN, and something to block.
 const POLICY: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n\
@@ -101,8 +101,9 @@ fn flood() {
     ));
 }
 
+/// The gateway follows contents, so that it keeps something of each SYN.
 #[test]
-fn a_million_syns_take_bounded_memory_of_a_gateway_that_reads() {
+fn million_syns_take_bounded_memory() {
     if std::env::var_os(ALONE).is_some() {
         return flood();
     }

@@ -13,14 +13,15 @@ fn ports(flow: &FlowRecord) -> (u16, u16) {
 }
 
 #[test]
-fn the_sender_of_the_syn_is_the_client_whatever_the_ports() {
+fn syn_sender_is_client_at_any_ports() {
     let mut packets = Packets::new();
     packets.tcp(at("10.0.0.1:80"), at("10.0.0.2:50000")).open();
     assert_eq!(ports(&only(&packets)), (80, 50_000));
 }
 
+/// It is the receiver of a SYN-ACK, or else the end with the higher port.
 #[test]
-fn midway_the_receiver_of_a_syn_ack_or_the_higher_port_is_the_client() {
+fn client_is_inferred_midway() {
     let mut whole = Packets::new();
     let mut stream = whole.tcp(at("10.0.0.1:7000"), at("10.0.0.2:50000"));
     stream.open();
@@ -36,7 +37,7 @@ fn midway_the_receiver_of_a_syn_ack_or_the_higher_port_is_the_client() {
 }
 
 #[test]
-fn over_udp_the_first_sender_is_the_client_unless_its_port_is_well_known() {
+fn first_udp_sender_is_client_unless_service_port() {
     for (from, to, expected) in [
         ("10.0.0.1:2000", "10.0.0.2:50000", (2_000, 50_000)),
         ("10.0.0.1:53", "10.0.0.2:50000", (50_000, 53)),
@@ -50,7 +51,7 @@ fn over_udp_the_first_sender_is_the_client_unless_its_port_is_well_known() {
 }
 
 #[test]
-fn packets_and_bytes_count_both_directions_by_the_ip_header() {
+fn counters_cover_both_directions_by_ip_length() {
     let (client, server) = pair();
     let mut packets = Packets::new();
     packets.udp(client, server, &[1; 100]);
@@ -62,7 +63,7 @@ fn packets_and_bytes_count_both_directions_by_the_ip_header() {
 }
 
 #[test]
-fn a_closed_tuple_that_is_opened_again_is_a_new_flow() {
+fn reopened_closed_tuple_is_a_new_flow() {
     let (client, server) = pair();
     for close in [true, false] {
         let mut packets = Packets::new();
@@ -86,7 +87,7 @@ fn a_closed_tuple_that_is_opened_again_is_a_new_flow() {
 }
 
 #[test]
-fn repeated_syns_and_late_packets_stay_with_their_flow() {
+fn repeated_syns_and_late_packets_keep_their_flow() {
     let (client, server) = pair();
     let mut made = Packets::new();
     let mut stream = made.tcp(client, server);
@@ -103,7 +104,7 @@ fn repeated_syns_and_late_packets_stay_with_their_flow() {
 }
 
 #[test]
-fn a_syn_into_an_open_connection_begins_a_new_flow_when_it_is_answered() {
+fn answered_syn_in_open_connection_begins_new_flow() {
     let (client, server) = pair();
     let mut made = Packets::new();
     let mut stream = made.tcp(client, server);
@@ -119,7 +120,7 @@ fn a_syn_into_an_open_connection_begins_a_new_flow_when_it_is_answered() {
 }
 
 #[test]
-fn idle_flows_end_and_a_later_packet_begins_a_new_one() {
+fn packet_after_idle_time_begins_new_flow() {
     let (client, server) = pair();
     for (idle, flows) in [
         (limits::UDP_IDLE - Duration::from_secs(1), 1),
@@ -183,7 +184,7 @@ fn small(flows: usize) -> Pipeline {
 }
 
 #[test]
-fn a_full_table_gives_up_the_flow_that_was_idle_for_longest() {
+fn full_table_evicts_the_longest_idle_flow() {
     let mut packets = Packets::new();
     for port in [1, 2, 3, 1, 4] {
         packets.udp(
@@ -209,7 +210,7 @@ fn a_full_table_gives_up_the_flow_that_was_idle_for_longest() {
 }
 
 #[test]
-fn the_oldest_idle_flow_is_found_among_all_kinds() {
+fn eviction_compares_tcp_and_udp_flows() {
     for tcp_first in [true, false] {
         let mut packets = Packets::new();
         let server = at("10.0.0.2:5000");
@@ -231,7 +232,7 @@ fn the_oldest_idle_flow_is_found_among_all_kinds() {
 }
 
 #[test]
-fn a_flood_of_flows_keeps_the_table_bounded_and_loses_no_record() {
+fn flood_bounds_the_table_and_loses_no_record() {
     let mut pipeline = small(100);
     let mut records = 0;
     for round in 0..20_u32 {
@@ -275,8 +276,9 @@ fn flood(
     }
 }
 
+/// Nor a flow whose handshake is complete.
 #[test]
-fn a_million_syns_displace_no_flow_with_data_or_handshake() {
+fn million_syns_displace_no_flow_with_data() {
     let (client, server) = pair();
     let mut packets = Packets::new();
     let mut stream = packets.tcp(client, server);
@@ -334,7 +336,7 @@ fn embryonic_flows_give_way_first() {
     closed.open();
     closed.close();
     packets.tcp(client(3), server).open();
-    // A SYN and its answer, and a third packet that nobody answered.
+    // A SYN and its answer, and a third packet that has none.
     let mut others = Packets::new();
     others.tcp(client(4), server).open();
     let handshake: Vec<Vec<u8>> = others.iter().map(|(_, bytes)| bytes.to_vec()).collect();

@@ -1,5 +1,5 @@
-//! Packets that somebody sends in another host's name: they are dropped by themselves, and nobody
-//! is refused, named or remembered for them.
+//! Packets that somebody sends in another host's name: they are dropped by themselves, and no
+//! host is refused, named or remembered for them.
 
 use std::time::Duration;
 
@@ -88,8 +88,8 @@ fn is_served(gateway: &mut Gateway, after: &Packets, ports: &[u16]) {
     assert!(passed.iter().all(|pass| *pass), "{passed:?}");
 }
 
-/// Nobody is said to be a user of anything, for sure.
-fn nobody_is_blamed(gateway: &mut Gateway) {
+/// No host is said to be a user of anything, for sure.
+fn assert_no_blame(gateway: &mut Gateway) {
     gateway.report_rest();
     for event in events(gateway) {
         assert!(!event.alert.answered, "{event:?}");
@@ -98,13 +98,13 @@ fn nobody_is_blamed(gateway: &mut Gateway) {
 }
 
 /// What is forged is dropped; the victim is served by the same server, and not blamed.
-fn harms_nobody(forged: &Packets, dropped: &[bool]) {
+fn assert_harmless(forged: &Packets, dropped: &[bool]) {
     let mut gateway = gateway();
     let passed = run(&mut gateway, forged);
     let expected: Vec<bool> = dropped.iter().map(|drop| !drop).collect();
     assert_eq!(passed, expected);
     is_served(&mut gateway, forged, &[53, 80, 6_881]);
-    nobody_is_blamed(&mut gateway);
+    assert_no_blame(&mut gateway);
     assert!(
         gateway.poll_injection().is_none(),
         "a reset may hit a connection that the victim has"
@@ -112,40 +112,41 @@ fn harms_nobody(forged: &Packets, dropped: &[bool]) {
 }
 
 #[test]
-fn a_datagram_in_a_victims_name_is_dropped_by_itself() {
+fn datagram_in_victims_name_blocks_only_itself() {
     for port in [53, 80, 6_881] {
         let mut packets = Packets::new();
         let server = format!("{SERVER}:{port}");
         packets.udp(at(&format!("{VICTIM}:50000")), at(&server), DHT);
         packets.udp(at(&format!("{VICTIM}:50000")), at(&server), DHT);
-        harms_nobody(&packets, &[true, true]);
+        assert_harmless(&packets, &[true, true]);
     }
 }
 
 #[test]
-fn a_datagram_from_outside_makes_its_receiver_no_client() {
+fn outside_datagram_makes_its_receiver_no_client() {
     for port in [53, 80, 6_881] {
         let mut packets = Packets::new();
         let server = format!("{SERVER}:{port}");
         packets.udp(at(&server), at(&format!("{VICTIM}:50000")), DHT);
-        harms_nobody(&packets, &[true]);
+        assert_harmless(&packets, &[true]);
     }
 }
 
+/// From inside and from outside.
 #[test]
-fn a_segment_without_a_handshake_is_dropped_by_itself_in_either_direction() {
+fn segment_without_handshake_blocks_only_itself() {
     for port in [53, 80, 6_881] {
         let (victim, server) = (format!("{VICTIM}:50000"), format!("{SERVER}:{port}"));
         for (from, to) in [(&victim, &server), (&server, &victim)] {
             let mut packets = Packets::new();
             packets.push(segment(from, to, pushes, &handshake()));
-            harms_nobody(&packets, &[true]);
+            assert_harmless(&packets, &[true]);
         }
     }
 }
 
 #[test]
-fn a_reset_by_a_host_that_knows_of_nothing_is_no_answer() {
+fn reset_of_unknown_connection_is_no_answer() {
     let (victim, server) = (format!("{VICTIM}:50000"), format!("{SERVER}:80"));
     let mut packets = Packets::new();
     packets.push(segment(&victim, &server, pushes, b"?"));
@@ -154,7 +155,7 @@ fn a_reset_by_a_host_that_knows_of_nothing_is_no_answer() {
     let mut gateway = gateway();
     run(&mut gateway, &packets);
     is_served(&mut gateway, &packets, &[80]);
-    nobody_is_blamed(&mut gateway);
+    assert_no_blame(&mut gateway);
 }
 
 /// The server answers a forged SYN, to the victim: who forged it does not know the answer's number.
@@ -174,7 +175,7 @@ fn an_answer_that_was_not_received_proves_nothing() {
         tcp.sequence_number = 77_001;
     };
     packets.push(segment(&victim, &server, goes_on, &handshake()));
-    harms_nobody(&packets, &[false, false, true]);
+    assert_harmless(&packets, &[false, false, true]);
 }
 
 /// The victim and the server do talk, by DNS; then comes a forged datagram between the same ports.
@@ -188,12 +189,12 @@ fn an_answer_to_something_else_proves_nothing() {
     packets.udp(at(&victim), at(&server), DHT);
     packets.udp(at(&victim), at(&server), b"another question");
     packets.udp(at(&server), at(&victim), b"another answer");
-    harms_nobody(&packets, &[false, false, true, false, false]);
+    assert_harmless(&packets, &[false, false, true, false, false]);
 }
 
-/// What is learned of a host makes its other flows likely: not from what nobody has answered.
+/// What is learned of a host makes its other flows likely: not from what has no answer.
 #[test]
-fn a_forged_packet_tells_nothing_of_a_hosts_other_flows() {
+fn one_packet_taints_no_other_flows() {
     let mut gateway = gateway();
     let mut packets = Packets::new();
     packets.udp(at(&format!("{VICTIM}:50000")), at("198.51.100.7:6881"), DHT);

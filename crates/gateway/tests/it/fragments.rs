@@ -74,7 +74,7 @@ fn all(defragmenter: &mut Defragmenter) -> Vec<Datagram> {
 }
 
 #[test]
-fn fragments_make_the_packet_that_they_were_in_any_order() {
+fn any_order_rebuilds_the_packet() {
     for v6 in [false, true] {
         let whole = udp(v6, &bytes(100));
         for size in [8, 16, 40, 104] {
@@ -130,7 +130,7 @@ fn extension_headers_before_the_fragment_header_stay() {
 }
 
 #[test]
-fn a_fragment_that_was_captured_in_part_is_not_joined() {
+fn partly_captured_fragment_is_not_joined() {
     let parts = fragments(&udp(false, &bytes(60)), 32);
     let cut = |part: &[u8]| {
         let layer = decode_layer(LinkType::RawIp, &part[..part.len() - 1]);
@@ -141,7 +141,7 @@ fn a_fragment_that_was_captured_in_part_is_not_joined() {
 }
 
 #[test]
-fn one_datagram_too_many_takes_the_place_of_the_oldest() {
+fn excess_datagram_evicts_the_oldest() {
     let mut defragmenter = Defragmenter::new(DefragmentBounds {
         datagrams: 2,
         ..DefragmentBounds::default()
@@ -167,7 +167,7 @@ fn one_datagram_too_many_takes_the_place_of_the_oldest() {
 }
 
 #[test]
-fn repetitions_change_nothing_and_interleaved_datagrams_are_kept_apart() {
+fn repeated_and_interleaved_fragments_join_correctly() {
     for v6 in [false, true] {
         let (one, two) = (udp(v6, &bytes(40)), udp(v6, &[7; 40]));
         let mut parts: Vec<Vec<u8>> = Vec::new();
@@ -195,7 +195,7 @@ fn repetitions_change_nothing_and_interleaved_datagrams_are_kept_apart() {
 }
 
 #[test]
-fn over_ipv4_the_first_copy_of_overlapping_bytes_counts() {
+fn ipv4_overlap_keeps_the_first_copy() {
     let whole = udp(false, &bytes(40));
     let mut parts = fragments(&whole, 16);
     let mut other = parts[1].clone();
@@ -220,8 +220,9 @@ fn over_ipv4_the_first_copy_of_overlapping_bytes_counts() {
     assert_eq!(datagram.bytes, expected);
 }
 
+/// What follows of it is refused, too.
 #[test]
-fn over_ipv6_an_overlap_refuses_the_datagram_and_what_follows() {
+fn ipv6_overlap_refuses_the_datagram() {
     let whole = udp(true, &bytes(40));
     let parts = fragments(&whole, 16);
     let mut other = parts[1].clone();
@@ -297,7 +298,7 @@ fn contradictions_refuse_the_datagram() {
 }
 
 #[test]
-fn the_largest_datagram_is_joined_and_a_longer_one_is_not() {
+fn largest_datagram_is_joined_and_longer_one_refused() {
     for (v6, header, room) in [(false, 20, 0), (true, 40, 40)] {
         let whole = udp(v6, &bytes(65_535 + room - header - 8));
         let mut defragmenter = fresh();
@@ -314,7 +315,7 @@ fn the_largest_datagram_is_joined_and_a_longer_one_is_not() {
 }
 
 #[test]
-fn an_incomplete_datagram_counts_as_cut_after_its_time() {
+fn incomplete_datagram_times_out_as_truncated() {
     for (v6, time) in [(false, IPV4_REASSEMBLY), (true, IPV6_REASSEMBLY)] {
         let whole = udp(v6, &bytes(100));
         let parts = fragments(&whole, 32);
@@ -374,7 +375,7 @@ fn too_many_fragments_refuse_the_datagram() {
 }
 
 #[test]
-fn the_pipeline_joins_fragments_also_in_tunnels_and_counts_them() {
+fn pipeline_joins_and_counts_tunnelled_fragments() {
     let search = b"BT-SEARCH * HTTP/1.1\r\nHost: 239.192.152.143:6771\r\nPort: 51413\r\nInfohash: 0123456789ABCDEF0123456789ABCDEF01234567\r\n\r\n\r\n";
     let whole = udp(false, search);
     let mut tunnelled = Vec::new();
@@ -430,8 +431,9 @@ fn the_pipeline_joins_fragments_also_in_tunnels_and_counts_them() {
     }
 }
 
+/// Later ones alone are counted.
 #[test]
-fn a_first_fragment_alone_is_still_looked_at_and_later_ones_are_counted() {
+fn lone_first_fragment_is_classified() {
     let whole = tcp(
         false,
         &[b"\x13BitTorrent protocol".as_slice(), &[0; 48]].concat(),
@@ -555,7 +557,7 @@ fn a_replaced_payload_has_a_right_checksum() {
 }
 
 #[test]
-fn a_wrong_checksum_takes_no_part_if_they_are_verified() {
+fn wrong_checksum_is_skipped_when_verifying() {
     let mut packet = tcp(false, b"\x13BitTorrent protocol");
     *packet.last_mut().unwrap() ^= 1;
     for (verify, flows) in [(true, 0), (false, 1)] {

@@ -137,7 +137,7 @@ fn expected(label: &str) -> Option<&'static str> {
 }
 
 #[test]
-fn every_labelled_peer_to_peer_flow_is_named_so() {
+fn labelled_peer_to_peer_flows_are_named_so() {
     let Some(folder) = folder() else { return };
     let flows = flows(&folder);
     let mut checked = 0;
@@ -183,7 +183,7 @@ fn gnutella_is_found_where_it_is_spoken() {
 }
 
 #[test]
-fn no_flow_of_other_captures_is_called_peer_to_peer() {
+fn other_captures_have_no_peer_to_peer_flows() {
     let Some(folder) = folder() else { return };
     let mut others = 0;
     for (file, flow) in flows(&folder) {

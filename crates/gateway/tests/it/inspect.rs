@@ -115,7 +115,7 @@ fn add(told: &mut Vec<Told>, seen: Seen<'_>) {
     told.push(next);
 }
 
-/// A decoder that is made anew for each run.
+/// Makes a new decoder for each run.
 type Make<'a> = &'a dyn Fn() -> Box<dyn Decoder>;
 
 /// What was told, and what must hold between its parts.

@@ -74,7 +74,7 @@ fn run(gateway: &mut Gateway, packets: &Packets) -> Vec<Verdict> {
 }
 
 #[test]
-fn what_stands_behind_ten_packets_of_junk_is_named() {
+fn application_behind_ten_packets_is_named() {
     for packets in [torrent_behind(10), datagrams_behind(10)] {
         let flow = only(&packets);
         assert_eq!(
@@ -137,7 +137,7 @@ fn datagrams_are_stopped_too() {
 }
 
 #[test]
-fn what_stays_without_a_name_is_left_to_the_kernel_in_the_end() {
+fn unnamed_flow_is_offloaded_in_the_end() {
     let mut gateway = governed(BLOCK, enforcing());
     let mut packets = Packets::new();
     let mut stream = stream(&mut packets);
@@ -165,7 +165,7 @@ fn a_rule_on_unknown_decides_at_once() {
 
 /// What is read from its beginning cannot be read any more: the rule's failure decides.
 #[test]
-fn a_page_behind_junk_is_unreadable_for_a_rule_that_reads() {
+fn page_is_unreadable_for_content_rules() {
     let policy = "[[rule]]\nname = \"programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\nfailure = \"closed\"\n";
     let mut gateway = governed(policy, enforcing());
     let mut packets = Packets::new();

@@ -70,7 +70,7 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_file_is_kept_under_its_hash_where_its_rule_says_so() {
+fn file_is_kept_by_hash_where_rule_asks() {
     for (policy, kept) in [(KEEP, true), (AUDIT, false)] {
         let folder = TempDir::new().unwrap();
         let mut digester = Digester::new(Some(store(&folder)));
@@ -111,7 +111,7 @@ fn a_file_that_is_cut_off_leaves_nothing() {
 
 /// What is whole counts only once all of it was found clean.
 #[test]
-fn a_file_in_which_something_is_found_is_neither_kept_nor_written_down_as_whole() {
+fn infected_file_is_neither_kept_nor_reported_whole() {
     for infected in [true, false] {
         let folder = TempDir::new().unwrap();
         let mut digester = Digester::new(Some(store(&folder)));
@@ -146,7 +146,7 @@ fn a_file_in_which_something_is_found_is_neither_kept_nor_written_down_as_whole(
 }
 
 #[test]
-fn whoever_observes_lets_a_finding_pass_and_keeps_nothing_waiting() {
+fn observing_passes_findings_and_holds_nothing() {
     let mut gateway = governed(SCAN, enforcing());
     let mut scans = Vec::new();
     let mut held = 0;

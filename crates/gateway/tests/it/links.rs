@@ -58,7 +58,7 @@ fn every_link_type_is_taken_off() {
 }
 
 #[test]
-fn tags_labels_and_sessions_on_ethernet_are_taken_off() {
+fn ethernet_tags_labels_and_sessions_are_stripped() {
     for header in [
         "8100 0001 0800",
         "88a8 0001 8100 0002 0800",
@@ -168,8 +168,9 @@ fn extension_headers_are_passed_over() {
     assert_eq!(usize::try_from(decoded.ip_len).unwrap(), packet.len());
 }
 
+/// Later ones are counted.
 #[test]
-fn first_fragments_have_ports_and_later_ones_are_counted() {
+fn only_first_fragments_have_ports() {
     let mut first = udp(false);
     first[6] = 0x20;
     let packet = decode(LinkType::RawIp, &first).unwrap();
@@ -189,7 +190,7 @@ fn first_fragments_have_ports_and_later_ones_are_counted() {
 }
 
 #[test]
-fn a_packet_cut_anywhere_is_either_used_or_counted_by_reason() {
+fn truncated_packet_is_used_or_counted_by_reason() {
     let mut packets = Packets::new();
     packets
         .tcp(at("192.0.2.1:1000"), at("192.0.2.2:2000"))

@@ -3,7 +3,7 @@
 use ringway_gateway::{Confidence, classify_file, samples};
 
 #[test]
-fn every_made_flow_is_named_as_expected_and_there_are_no_others() {
+fn exactly_the_expected_flows_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let mut flows = Vec::new();
     for path in samples::write(folder.path()).unwrap() {
@@ -56,7 +56,7 @@ fn details_are_told() {
 }
 
 #[test]
-fn a_record_is_one_flat_object_with_the_promised_fields() {
+fn record_is_flat_with_the_promised_fields() {
     let folder = tempfile::tempdir().unwrap();
     let path = samples::write(folder.path()).unwrap().remove(0);
     let mut first = None;

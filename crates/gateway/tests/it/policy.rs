@@ -95,7 +95,7 @@ fn the_first_rule_that_matches_decides() {
 }
 
 #[test]
-fn a_flow_waits_for_the_classifier_only_when_that_can_decide() {
+fn flow_waits_for_classifier_only_when_decisive() {
     let policy = policy(
         &(rule("web", "port = [80, 443]", "allow") + &rule("all", "app = \"bittorrent\"", "block")),
     );
@@ -108,7 +108,7 @@ fn a_flow_waits_for_the_classifier_only_when_that_can_decide() {
 }
 
 #[test]
-fn a_guess_decides_nothing_unless_it_is_asked_for() {
+fn guess_decides_nothing_unless_requested() {
     let guessed = |text: &str| {
         let mut flow = flow(Some("bittorrent"));
         flow.found = flow.found.map(|found| Found {
@@ -132,7 +132,7 @@ fn a_guess_decides_nothing_unless_it_is_asked_for() {
 }
 
 #[test]
-fn rules_on_content_judge_what_flows_carry_and_leave_the_rest_to_the_next() {
+fn content_rules_leave_the_rest_to_later_rules() {
     let policy = policy(
         &(rule("programs", "app = \"http\"\nfile_name = \"*.exe\"", "block")
             + &rule("words", "app = \"irc\"\nkeyword = \"secret\"", "block")
@@ -176,7 +176,7 @@ fn rules_on_content_judge_what_flows_carry_and_leave_the_rest_to_the_next() {
 }
 
 #[test]
-fn faults_name_their_lines_and_all_of_them_are_told() {
+fn all_faults_are_reported_with_their_lines() {
     let text = "[gateway]\ndefault = \"scan\"\n[[rule]]\nname = \"a\"\napp = \"bittorent\"\naction = \"block\"\n\
                 [[rule]]\nname = \"b\"\ndirection = \"outbound\"\naction = \"block\"\n";
     let told: Vec<(usize, String)> = faults(text)
@@ -283,7 +283,7 @@ fn rules_that_are_never_reached_are_refused() {
 
 /// Flows that an earlier policy has put into a class go on in it.
 #[test]
-fn a_policy_that_follows_leaves_the_earlier_ones_classes_at_their_places() {
+fn next_policy_keeps_earlier_classes_in_their_slots() {
     let text = |names: &[&str], rate: &str| {
         let classes = names
             .iter()
@@ -328,7 +328,7 @@ fn a_policy_that_follows_leaves_the_earlier_ones_classes_at_their_places() {
     for name in ["0", "a", "c"] {
         assert_eq!(own(&second, name), name);
     }
-    // All places are taken: what nobody asks for any more gives way.
+    // All slots are taken: what no rule asks for any more gives way.
     let many: Vec<String> = (0..MAX_CLASSES)
         .map(|number| format!("m{number}"))
         .collect();

@@ -47,7 +47,7 @@ fn fetch(packets: &mut Packets, client: &str) {
 }
 
 #[test]
-fn a_file_announced_in_one_queue_is_known_in_the_other() {
+fn announced_file_is_known_in_other_queue() {
     for (policy, sharing) in [
         (NO_FILES, true),
         (NO_SONGS, true),
@@ -66,7 +66,7 @@ fn a_file_announced_in_one_queue_is_known_in_the_other() {
 }
 
 #[test]
-fn a_port_announced_again_in_one_queue_is_another_one_in_the_other() {
+fn reannounced_port_is_accepted_in_other_queue() {
     for sharing in [true, false] {
         let [mut first, mut second] = queues(NO_SONGS, sharing);
         let mut packets = Packets::new();
@@ -89,7 +89,7 @@ fn a_port_announced_again_in_one_queue_is_another_one_in_the_other() {
 }
 
 #[test]
-fn what_a_host_does_in_one_queue_tells_of_its_flows_in_the_other() {
+fn behaviour_of_host_counts_in_other_queue() {
     for sharing in [true, false] {
         let [mut first, mut second] = queues(ONLY_DHT, sharing);
         let mut packets = Packets::new();

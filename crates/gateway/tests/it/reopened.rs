@@ -77,7 +77,7 @@ fn interrupted(said: &[u8], middle: usize) -> Packets {
 }
 
 #[test]
-fn an_end_and_a_syn_that_nobody_answers_take_nothing_from_a_flow() {
+fn unanswered_fin_and_syn_leave_flow_intact() {
     let request = b"GET /a/film.mpg HTTP/1.1\r\nHost: a.example\r\n\r\n";
     for (policy, said, middle) in [
         (BLOCK, handshake(), 9),
@@ -97,7 +97,7 @@ fn an_end_and_a_syn_that_nobody_answers_take_nothing_from_a_flow() {
 }
 
 #[test]
-fn an_answer_begins_another_flow_that_is_followed_from_its_first_byte() {
+fn syn_ack_begins_flow_followed_from_first_byte() {
     let request = b"GET /a/film.mpg HTTP/1.1\r\nHost: a.example\r\n\r\n";
     let mut packets = Packets::new();
     let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:8080"));
@@ -110,8 +110,8 @@ fn an_answer_begins_another_flow_that_is_followed_from_its_first_byte() {
     stream.client(&request[20..]);
     let mut case = Case::new(NAMES, &packets);
     case.run(0..10);
-    // The second half first: whoever does not know where the first one begins would take it for the
-    // beginning.
+    // The second half first: a gateway that does not know where the first one begins would take it
+    // for the beginning.
     let verdicts = case.run([11, 10]);
     assert!(!verdicts[1].accepts(), "{verdicts:?}");
     let flows: Vec<_> = std::iter::from_fn(|| case.gateway.poll_flow()).collect();
@@ -119,8 +119,8 @@ fn an_answer_begins_another_flow_that_is_followed_from_its_first_byte() {
 }
 
 #[test]
-fn what_was_settled_of_the_old_connection_is_not_of_the_new() {
-    // Whoever calls chooses the number: it may be one that the old connection has used. And its end
+fn old_verdict_does_not_cover_new_connection() {
+    // The client chooses the number: it may be one that the old connection has used. And its end
     // may go by unseen, because what is settled is carried by the kernel.
     for (number, ends) in [77_000, 1_000, 1_005]
         .into_iter()
@@ -162,7 +162,7 @@ fn what_was_settled_of_the_old_connection_is_not_of_the_new() {
 }
 
 #[test]
-fn an_answer_to_no_call_does_not_go_on_where_a_flow_has_ended() {
+fn syn_ack_to_superseded_syn_is_dropped() {
     let mut packets = Packets::new();
     let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:8080"));
     stream.open();
@@ -183,7 +183,7 @@ fn an_answer_to_no_call_does_not_go_on_where_a_flow_has_ended() {
 }
 
 #[test]
-fn a_call_that_dies_does_not_hide_where_the_connection_begins() {
+fn lost_syn_hides_no_connection_start() {
     let mut packets = Packets::new();
     let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:8080"));
     for number in [1_000, 77_000] {
@@ -198,7 +198,7 @@ fn a_call_that_dies_does_not_hide_where_the_connection_begins() {
 }
 
 #[test]
-fn who_is_refused_is_refused_with_other_numbers_too() {
+fn refusal_covers_other_sequence_numbers() {
     let mut packets = Packets::new();
     for (port, number) in [(50_000, 1_000), (50_001, 2_000), (50_001, 77_000)] {
         let client = ([10, 0, 0, 5], port).into();

@@ -154,7 +154,7 @@ proptest! {
 }
 
 #[test]
-fn segments_in_any_order_and_with_gaps_stay_within_the_prefix() {
+fn reordered_segments_with_gaps_stay_within_the_prefix() {
     let (client, server) = pair();
     let mut packets = Packets::new();
     let mut stream = packets.tcp(client, server);
@@ -172,7 +172,7 @@ fn segments_in_any_order_and_with_gaps_stay_within_the_prefix() {
 }
 
 #[test]
-fn a_reader_that_fails_is_reported_with_its_place() {
+fn failing_reader_is_reported_with_name_and_offset() {
     struct Broken;
     impl std::io::Read for Broken {
         fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {

@@ -104,7 +104,7 @@ fn usual_ports_raise_trust_and_required_ports_decide() {
 }
 
 #[test]
-fn a_later_segment_is_seen_where_the_anchor_is_the_packet() {
+fn packet_anchor_matches_in_later_segments() {
     let (client, server) = pair();
     let mut packets = Packets::new();
     let mut stream = packets.tcp(client, server);
@@ -116,8 +116,9 @@ fn a_later_segment_is_seen_where_the_anchor_is_the_packet() {
     assert_eq!(classify_with(&text, &packets).app, "chat");
 }
 
+/// Likely ones see eight packets, certain ones 32.
 #[test]
-fn of_a_flow_without_a_name_more_packets_are_inspected_for_what_is_certain() {
+fn certain_signatures_inspect_unnamed_flows_for_longer() {
     let (client, server) = pair();
     for (before, confidence, app) in [
         (7, "likely", "chat"),
@@ -142,7 +143,7 @@ fn of_a_flow_without_a_name_more_packets_are_inspected_for_what_is_certain() {
 }
 
 #[test]
-fn a_signature_of_the_same_name_replaces_the_built_in_one() {
+fn same_name_replaces_the_built_in_signature() {
     let text = signature("[[signature.pattern]]\ntext = \"GET \"\n")
         .replace("mine", "http.request")
         .replace("chat", "intranet");
@@ -153,7 +154,7 @@ fn a_signature_of_the_same_name_replaces_the_built_in_one() {
 }
 
 #[test]
-fn more_patterns_than_the_fast_automaton_takes_still_match() {
+fn patterns_beyond_the_fast_automaton_still_match() {
     let mut text = String::new();
     for number in 0..400 {
         let entry = signature(&format!("[[signature.pattern]]\ntext = \"{number:050}\"\n"));
@@ -168,7 +169,7 @@ fn more_patterns_than_the_fast_automaton_takes_still_match() {
 }
 
 #[test]
-fn hosts_of_ones_own_are_found_by_their_suffix() {
+fn own_hosts_match_by_domain_suffix() {
     let mine = "[[signature]]\nname = \"mine\"\napplication = \"intranet\"\nconfidence = \"certain\"\n\
                 refines = [\"http\"]\nhosts = [\"Corp.Example\"]\n";
     for (host, app) in [
@@ -181,7 +182,7 @@ fn hosts_of_ones_own_are_found_by_their_suffix() {
         let flow = classify_with(mine, &conversation(request.as_bytes(), b""));
         assert_eq!(flow.app, app, "{host}");
         if app == "intranet" {
-            // Whoever asks chooses the name.
+            // The client chooses the name.
             assert_eq!(flow.confidence, Confidence::Likely);
             assert_eq!(
                 flow.evidence,

@@ -128,7 +128,7 @@ fn two(second: &str, head: &str) -> Packets {
 }
 
 #[test]
-fn the_rest_of_a_file_that_nobody_looks_into_is_not_asked_about() {
+fn unread_rest_of_file_passes_unasked() {
     let mut border = Border::new(NAMES);
     let packets = two("note.txt", "");
     let count = border.carry(&packets, 0);
@@ -139,7 +139,7 @@ fn the_rest_of_a_file_that_nobody_looks_into_is_not_asked_about() {
 }
 
 #[test]
-fn what_is_asked_for_next_is_judged_by_its_name() {
+fn next_request_is_judged_by_its_name() {
     for (second, head) in [("game.exe", ""), ("download", NAMED)] {
         let mut border = Border::new(NAMES);
         border.carry(&two(second, head), 0);
@@ -153,7 +153,7 @@ fn what_is_asked_for_next_is_judged_by_its_name() {
 }
 
 #[test]
-fn whoever_observes_sees_what_enforcing_would_stop() {
+fn observing_reports_what_enforcing_would_block() {
     for (second, head) in [("game.exe", ""), ("download", NAMED)] {
         let mut border = Border::in_mode(NAMES, Mode::Observe);
         let count = border.carry(&two(second, head), 0);
@@ -195,7 +195,7 @@ fn a_chat_that_announces_files_stays_in_sight() {
 }
 
 #[test]
-fn an_announcement_hides_nothing_that_is_said_in_small_pieces() {
+fn split_handshake_on_announced_port_is_blocked() {
     let policy = "[[rule]]\nname = \"b\"\napp = \"bittorrent\"\naction = \"block\"\n";
     let mut border = Border::new(policy);
     let mut packets = Packets::new();
@@ -223,7 +223,7 @@ fn an_announcement_hides_nothing_that_is_said_in_small_pieces() {
 }
 
 #[test]
-fn so_it_is_behind_every_large_file() {
+fn request_behind_several_large_files_is_judged() {
     let mut packets = Packets::new();
     let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
     stream.open();
@@ -255,8 +255,9 @@ fn what_was_asked_for_before_is_judged_too() {
     assert!(border.evidence().concat().contains("game.exe"));
 }
 
+/// A connection whose bytes passed unseen does not count as followed.
 #[test]
-fn who_has_bytes_that_nobody_saw_is_not_believed_to_be_followed() {
+fn unseen_bytes_are_reported() {
     let mut packets = Packets::new();
     let mut stream = begin(&mut packets);
     stream.server(&vec![0; LARGE]);
@@ -279,7 +280,7 @@ fn who_has_bytes_that_nobody_saw_is_not_believed_to_be_followed() {
 }
 
 #[test]
-fn what_is_scanned_or_written_down_is_seen_whole() {
+fn scanned_and_audited_files_are_seen_whole() {
     for rule in ["action = \"scan\"", "action = \"audit\""] {
         let policy = format!("[[rule]]\nname = \"r\"\napp = \"http\"\n{rule}\n");
         let mut border = Border::new(&policy);
@@ -290,7 +291,7 @@ fn what_is_scanned_or_written_down_is_seen_whole() {
 }
 
 #[test]
-fn answers_of_unknown_length_and_short_ones_are_seen_whole() {
+fn short_and_unbounded_answers_are_seen_whole() {
     let chunked = [
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n493e0\r\n".to_vec(),
         vec![0; LARGE],
@@ -311,7 +312,7 @@ fn answers_of_unknown_length_and_short_ones_are_seen_whole() {
 }
 
 #[test]
-fn a_request_before_the_end_of_a_file_is_answered_under_the_same_eyes() {
+fn pipelined_request_is_judged() {
     let mut packets = Packets::new();
     let mut stream = begin(&mut packets);
     stream.server(&vec![0; LARGE / 2]);
@@ -328,8 +329,9 @@ fn a_request_before_the_end_of_a_file_is_answered_under_the_same_eyes() {
     );
 }
 
+/// Sequence numbers wrap within files of more than 4 GiB.
 #[test]
-fn files_of_any_size_are_followed_by_what_is_asked_next() {
+fn request_after_huge_file_is_judged() {
     for length in [3_u64 << 30, 9 << 30] {
         for waits in [true, false] {
             let mut packets = Packets::new();
@@ -375,11 +377,11 @@ fn last_numbers(packets: &Packets) -> (u32, u32) {
 }
 
 #[test]
-fn an_answer_that_came_before_its_request_is_not_taken_for_nothing() {
+fn answer_before_its_request_is_unreadable() {
     let mut packets = Packets::new();
     let mut stream = begin(&mut packets);
     stream.server(&vec![0; LARGE]);
-    // The server guesses what will be asked for next, and sends it where nobody looks.
+    // The server guesses the next request, and sends its answer where the gateway does not look.
     stream.server(&answer(5_000, NAMED));
     stream.client(&ask("second"));
     stream.server(&[1; 5_000]);
@@ -389,8 +391,9 @@ fn an_answer_that_came_before_its_request_is_not_taken_for_nothing() {
     assert!(evidence.contains("cannot be read"), "{evidence}");
 }
 
+/// All of them may come from one side.
 #[test]
-fn what_is_certain_is_decided_after_eight_packets_of_one_side() {
+fn certain_flow_is_decided_after_eight_packets() {
     let policy = "[[rule]]\nname = \"r\"\napp = \"edonkey\"\naction = \"block\"\n";
     let mut packets = Packets::new();
     let mut stream = begin(&mut packets);

@@ -109,7 +109,7 @@ impl Step {
                 rst: tcp.rst,
             }),
             payload: packet.payload.to_vec(),
-            // Of a packet that was cut nobody knows how it goes on; the kernel has all of it.
+            // How a packet that was cut goes on is unknown; the kernel has all of it.
             intact: intact && !packet.truncated,
             named: None,
         }
@@ -384,7 +384,7 @@ fn whatever_is_named_was_asked_about_by_then() {
 }
 
 #[test]
-fn messages_that_come_in_another_order_are_asked_about() {
+fn reordered_messages_are_asked_about() {
     let (client, server) = crate::pair();
     let plain = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
     let tracker =

@@ -89,7 +89,7 @@ fn what_a_tunnel_carries_is_classified() {
 }
 
 #[test]
-fn what_only_looks_like_a_tunnel_is_its_own_flow() {
+fn tunnel_look_alike_is_its_own_flow() {
     for (port, payload) in [
         (4_789, "00 000000 00002a 00"),
         (

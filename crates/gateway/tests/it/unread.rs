@@ -49,7 +49,7 @@ const HEADS: [&str; 5] = [
 ];
 
 #[test]
-fn what_cannot_be_scanned_is_stopped_unless_the_rule_fails_open() {
+fn unscannable_file_is_stopped_unless_failing_open() {
     for head in HEADS {
         assert!(is_stopped(SCAN, head), "{head}");
         let open = format!("{SCAN}failure = \"open\"\n");
@@ -61,7 +61,7 @@ fn what_cannot_be_scanned_is_stopped_unless_the_rule_fails_open() {
 }
 
 #[test]
-fn a_rule_on_content_that_scans_fails_closed_too() {
+fn content_rule_that_scans_fails_closed_too() {
     let rule =
         "[[rule]]\nname = \"types\"\napp = \"http\"\nfile_name = \"f*\"\naction = \"scan\"\n";
     for head in HEADS {
@@ -70,7 +70,7 @@ fn a_rule_on_content_that_scans_fails_closed_too() {
 }
 
 #[test]
-fn parts_are_scanned_by_themselves_where_a_rule_says_so() {
+fn parts_are_scanned_alone_with_scan_parts() {
     let rule = format!("{SCAN}scan_parts = true\n");
     assert!(is_stopped(&rule, HEADS[0]));
     for head in &HEADS[1..4] {
@@ -86,7 +86,7 @@ fn parts_are_scanned_by_themselves_where_a_rule_says_so() {
 
 /// A request does not ask for what could not be scanned, and keeps its length.
 #[test]
-fn requests_do_not_accept_codings_where_files_are_scanned() {
+fn scanned_requests_accept_no_codings() {
     let asked = "GET /f HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip, br\r\nA: b\r\n\r\n";
     let plain = "GET /f HTTP/1.1\r\nHost: h\r\nAccept-Encoding:         \r\nA: b\r\n\r\n";
     for (policy, changed) in [
@@ -152,7 +152,7 @@ fn an_urgent_byte_makes_a_file_unreadable() {
 
 /// A script may be executed line by line while it is fetched: its beginning waits together.
 #[test]
-fn the_beginning_of_a_file_waits_together_where_a_rule_says_so() {
+fn hold_first_keeps_a_files_beginning_together() {
     let rule = format!("{SCAN}hold_first = \"8 KiB\"\n");
     for (policy, waits) in [(SCAN.to_owned(), false), (rule, true)] {
         let mut packets = Packets::new();
@@ -170,7 +170,7 @@ fn the_beginning_of_a_file_waits_together_where_a_rule_says_so() {
 
 /// Routes may be asymmetric: the gateway sees one direction only.
 #[test]
-fn what_comes_by_in_one_direction_only_is_unreadable() {
+fn one_way_file_is_unreadable() {
     let mut packets = Packets::new();
     let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
     stream.open();

@@ -93,8 +93,9 @@ fn sent(packets: &Packets, place: usize) -> (u32, u32, u32) {
     (tcp.sequence_number(), tcp.acknowledgment_number(), length)
 }
 
+/// Both ends get a reset.
 #[test]
-fn a_blocked_connection_is_dropped_and_reset_at_both_ends_with_their_exact_numbers() {
+fn blocked_connection_is_reset_with_exact_sequence_numbers() {
     let mut gateway = gateway(BLOCK, Mode::Enforce);
     let mut packets = Packets::new();
     torrent(&mut packets, 50_000);
@@ -133,8 +134,9 @@ fn a_blocked_connection_is_dropped_and_reset_at_both_ends_with_their_exact_numbe
     assert_eq!(verdicts[handshake_at + 8].offload(), Some(Offload::Blocked));
 }
 
+/// The refusal ends with its time.
 #[test]
-fn who_was_blocked_is_refused_from_any_port_until_its_time_is_over() {
+fn blocked_peer_is_refused_from_any_port() {
     let mut gateway = gateway(BLOCK, Mode::Enforce);
     let mut packets = Packets::new();
     torrent(&mut packets, 50_000);
@@ -192,7 +194,7 @@ fn many_refused_attempts_are_one_event() {
         run(&mut gateway, &again, 5);
     }
     assert_eq!(told(&mut gateway), [(50_001, Some(1))]);
-    // When nobody is refused any more, the rest is told, also without another attempt.
+    // When no peer is refused any more, the rest is told, also without another attempt.
     gateway.handle_timeout(packets.iter().next().unwrap().0 + Duration::from_secs(70));
     assert_eq!(told(&mut gateway), [(50_040, Some(39))]);
     gateway.report_rest();
@@ -222,7 +224,7 @@ fn another_server_port_or_client_is_not_refused() {
 }
 
 #[test]
-fn observing_lets_everything_through_and_tells_what_would_have_happened() {
+fn observing_passes_all_and_reports_would_be_verdicts() {
     let mut gateway = gateway(BLOCK, Mode::Observe);
     let mut packets = Packets::new();
     torrent(&mut packets, 50_000);
@@ -250,7 +252,7 @@ fn observing_lets_everything_through_and_tells_what_would_have_happened() {
 
 /// An encrypted download: one side says little, the other goes on.
 #[test]
-fn a_flow_of_which_one_side_says_nothing_more_is_decided_after_46_kb() {
+fn one_sided_flow_is_decided_after_46_kb() {
     let mut gateway = gateway(BLOCK, Mode::Enforce);
     let mut packets = Packets::new();
     let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:6881"));
@@ -285,8 +287,9 @@ fn flows_are_shaped_and_allowed_once_for_all() {
     );
 }
 
+/// No rule on applications can reach such a flow.
 #[test]
-fn what_no_rule_on_applications_can_reach_is_decided_at_its_first_packet() {
+fn port_rule_decides_at_the_first_packet() {
     let policy = format!("[[rule]]\nname = \"web\"\nport = 6881\naction = \"allow\"\n{BLOCK}");
     let mut gateway = gateway(&policy, Mode::Enforce);
     let mut packets = Packets::new();
@@ -302,7 +305,7 @@ fn what_no_rule_on_applications_can_reach_is_decided_at_its_first_packet() {
 }
 
 #[test]
-fn bulk_that_goes_one_way_is_not_asked_about_for_ever() {
+fn one_way_bulk_is_offloaded_after_64_packets() {
     let mut gateway = gateway(BLOCK, Mode::Enforce);
     let mut packets = Packets::new();
     for _ in 0..80 {
@@ -314,7 +317,7 @@ fn bulk_that_goes_one_way_is_not_asked_about_for_ever() {
 }
 
 #[test]
-fn a_flow_that_ends_undecided_is_told_what_would_have_come() {
+fn flow_ending_undecided_reports_its_final_rule() {
     let policy = "[[rule]]\nname = \"unnamed\"\napp = \"unknown\"\naction = \"block\"\n";
     let mut gateway = gateway(policy, Mode::Enforce);
     let mut packets = Packets::new();
@@ -329,8 +332,9 @@ fn a_flow_that_ends_undecided_is_told_what_would_have_come() {
     assert_eq!((flow.rule.as_str(), flow.decided_after), ("unnamed", None));
 }
 
+/// Earlier flows keep the names of the rules that decided them.
 #[test]
-fn a_new_policy_counts_for_new_flows_and_the_old_names_stay_with_the_old_ones() {
+fn new_policy_governs_new_flows_only() {
     let mut gateway = gateway(BLOCK, Mode::Enforce);
     let mut packets = Packets::new();
     torrent(&mut packets, 50_000);
@@ -354,7 +358,7 @@ fn a_new_policy_counts_for_new_flows_and_the_old_names_stay_with_the_old_ones() 
 }
 
 #[test]
-fn who_was_only_observed_is_not_refused_when_the_policy_is_carried_out() {
+fn observed_peer_is_not_refused_once_enforcing() {
     let mut gateway = gateway(BLOCK, Mode::Observe);
     let mut packets = Packets::new();
     torrent(&mut packets, 50_000);

@@ -49,7 +49,7 @@ fn deeds(why: &Why) -> [Vec<u64>; 3] {
 }
 
 #[test]
-fn the_packet_that_named_a_flow_and_the_one_that_it_was_blocked_for_are_kept() {
+fn naming_and_blocking_packets_are_kept() {
     let policy =
         "[[rule]]\nname = \"p\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n";
     let mut gateway = gateway(policy, 1 << 44);
@@ -74,7 +74,7 @@ fn the_packet_that_named_a_flow_and_the_one_that_it_was_blocked_for_are_kept() {
 }
 
 #[test]
-fn flows_that_are_over_are_known_and_strangers_are_not() {
+fn ended_flow_is_known_and_unused_number_not() {
     let mut gateway = gateway(
         "[[rule]]\nname = \"n\"\napp = \"http\"\naction = \"allow\"\n",
         0,

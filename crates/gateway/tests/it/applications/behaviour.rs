@@ -46,7 +46,7 @@ fn of(flows: &[FlowRecord], port: u16) -> &FlowRecord {
 const KEY_EXCHANGE: [usize; 4] = [300, 200, 130, 90];
 
 #[test]
-fn the_sizes_of_a_key_exchange_alone_are_a_guess() {
+fn key_exchange_sizes_alone_are_a_guess() {
     for (sizes, app) in [
         (KEY_EXCHANGE.as_slice(), "bittorrent"),
         (&[96, 608], "bittorrent"),
@@ -71,7 +71,7 @@ fn the_sizes_of_a_key_exchange_alone_are_a_guess() {
 }
 
 #[test]
-fn contact_with_the_dht_makes_it_likely_for_that_host_only() {
+fn dht_contact_makes_only_that_host_likely() {
     let mut packets = Packets::new();
     encrypted(
         &mut packets,
@@ -97,7 +97,7 @@ fn contact_with_the_dht_makes_it_likely_for_that_host_only() {
 }
 
 #[test]
-fn a_port_that_has_answered_makes_it_likely_for_others_that_call_it() {
+fn answering_port_makes_other_clients_likely() {
     for (answered, confidence) in [(true, Likely), (false, Guess)] {
         let mut packets = Packets::new();
         packets.udp(at("10.0.0.1:6881"), at("192.0.2.2:6002"), DHT);
@@ -200,7 +200,7 @@ fn i2p_needs_contact_with_its_reseed_hosts() {
 
 /// Callers' ports are no ports of peers.
 #[test]
-fn a_server_that_many_call_is_no_peer_to_peer_host() {
+fn popular_server_is_no_peer_to_peer_host() {
     let mut packets = Packets::new();
     for caller in 0..12 {
         let client = format!("10.0.0.{}:{}", caller + 1, 50_000 + 11 * caller);
@@ -212,7 +212,7 @@ fn a_server_that_many_call_is_no_peer_to_peer_host() {
 }
 
 #[test]
-fn what_a_host_was_seen_doing_counts_for_ten_minutes() {
+fn observed_behaviour_counts_for_ten_minutes() {
     for (seconds, confidence) in [(500, Likely), (700, Guess)] {
         let mut packets = Packets::new();
         packets.udp(at("10.0.0.1:6881"), at("192.0.2.2:6002"), DHT);
@@ -269,7 +269,7 @@ fn bytes_with_a_header_are_not_random() {
 
 /// Both may agree on plain text: then the handshake stands behind the key exchange.
 #[test]
-fn encryption_that_falls_back_to_plain_text_is_known() {
+fn fallback_to_plain_text_is_recognised() {
     let handshake = [b"\x13BitTorrent protocol".as_slice(), &random(9, 48)].concat();
     let mut packets = Packets::new();
     let mut stream = packets.tcp(at("10.0.0.1:5000"), at("192.0.2.1:6001"));
@@ -284,7 +284,7 @@ fn encryption_that_falls_back_to_plain_text_is_known() {
 
 /// Cards and the kernel join segments to more than is kept of a stream.
 #[test]
-fn a_first_segment_of_more_than_is_kept_is_inspected() {
+fn oversized_first_segment_is_inspected() {
     let handshake = [b"\x13BitTorrent protocol".as_slice(), &random(9, 48)].concat();
     let mut packets = Packets::new();
     let mut stream = packets.tcp(at("10.0.0.1:5000"), at("192.0.2.1:6001"));

@@ -33,7 +33,7 @@ fn bittorrent_handshake_from_either_side_and_in_parts() {
 }
 
 #[test]
-fn segments_out_of_order_or_repeated_with_other_bytes_do_not_hide_a_handshake() {
+fn reordered_or_altered_segments_hide_no_handshake() {
     let (client, server) = pair();
     let mut packets = Packets::new();
     let mut stream = packets.tcp(client, server);
@@ -67,7 +67,7 @@ fn bittorrent_picked_up_midway_by_its_messages() {
 }
 
 #[test]
-fn bittorrent_dht_needs_whole_bencoding_with_a_node_id() {
+fn dht_needs_whole_bencoding_with_node_id() {
     let ping = b"d1:ad2:id20:abcdefghij0123456789e1:q4:ping1:t2:aa1:y1:qe";
     is(&udp(6_881, &[ping]), "bittorrent", Certain);
     is(
@@ -110,7 +110,7 @@ fn bittorrent_trackers_and_local_discovery() {
 }
 
 #[test]
-fn bittorrent_inside_http_wins_over_http_and_keeps_the_host() {
+fn torrent_requests_outrank_http_and_keep_the_host() {
     let announce = b"GET /announce?info_hash=%aa7i%c4S%0d%de%06%24%18s%da%d4%3a%b5%cc%ec%2c%e6%22&peer_id=-TR2940-chho92c56pul HTTP/1.1\r\nHost: t.example\r\n\r\n";
     let flow = tcp(&[announce]);
     is(&flow, "bittorrent", Certain);
@@ -150,7 +150,7 @@ fn bittorrent_inside_http_wins_over_http_and_keeps_the_host() {
 }
 
 #[test]
-fn a_later_request_on_the_same_connection_can_reveal_a_tracker() {
+fn later_request_on_connection_reveals_a_tracker() {
     let page = b"GET /index.html HTTP/1.1\r\nHost: t.example\r\nUser-Agent: Example/1\r\n\r\n";
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     let scrape = format!(
@@ -179,7 +179,7 @@ fn utp(first: u8, id: u16, time: u32, numbers: [u16; 2]) -> Vec<u8> {
 }
 
 #[test]
-fn utp_is_likely_only_when_both_sides_name_each_others_numbers() {
+fn utp_needs_matching_numbers_of_both_sides() {
     let syn = utp(0x41, 700, 1_000, [5, 0]);
     is(&udp(7_001, &[&syn]), "bittorrent", Guess);
     is(
@@ -222,7 +222,7 @@ fn utp_is_likely_only_when_both_sides_name_each_others_numbers() {
 }
 
 #[test]
-fn a_utp_guess_becomes_likely_when_its_endpoint_speaks_the_dht_elsewhere() {
+fn utp_guess_becomes_likely_by_dht_contact() {
     let mut packets = Packets::new();
     packets.udp(
         at("10.0.0.1:5000"),

@@ -112,8 +112,9 @@ fn skype_is_never_more_than_a_guess() {
     unknown(&udp(33_033, &said[..2].repeat(2)));
 }
 
+/// Names that only look alike do not.
 #[test]
-fn hosts_make_a_flow_likely_and_look_alikes_do_not() {
+fn known_hosts_make_a_flow_likely() {
     let hello = |name: &str| records(&client_hello(name, 0), 10_000);
     for (name, app) in [
         ("discord.com", "discord"),
@@ -225,7 +226,7 @@ fn exchange(packets: &mut Packets, server: &str, messages: [&[u8]; 2]) {
 }
 
 #[test]
-fn calls_between_peers_by_the_port_that_speaks_to_relays() {
+fn calls_between_peers_by_their_relays_port() {
     let binding = [stun(1, &[(0x0008, &[7; 20])]), stun(0x0101, &[])];
     let binding = [binding[0].as_slice(), &binding[1]];
     let relay = [stun(3, &[(0x4000, &[9; 100])]), stun(0x0103, &[])];
@@ -237,7 +238,7 @@ fn calls_between_peers_by_the_port_that_speaks_to_relays() {
     for flow in &flows {
         is(flow, "whatsapp", Likely);
     }
-    // What nobody answered says nothing of other flows.
+    // What has no answer says nothing of other flows.
     let mut packets = Packets::new();
     packets.udp(at("10.1.0.2:40000"), at("192.0.2.9:3478"), &relay[0]);
     exchange(&mut packets, "198.51.100.7:32704", binding);
@@ -262,7 +263,7 @@ fn requests(identifiers: impl Iterator<Item = u16>) -> Vec<ringway_gateway::Flow
 }
 
 #[test]
-fn skype_by_its_requests_across_flows_of_one_port() {
+fn skype_by_requests_across_one_ports_flows() {
     for flow in &requests((0..12).map(|step| 0x9b90 + 2 * step)) {
         is(flow, "skype", Guess);
     }

@@ -106,8 +106,9 @@ fn offer(packets: &mut Packets, port: u16) {
     stream.server(offer.as_bytes());
 }
 
+/// An announcement late in the conversation counts as well.
 #[test]
-fn dcc_is_expected_where_irc_has_announced_it_also_late_in_the_conversation() {
+fn dcc_is_expected_at_announced_ports() {
     let mut packets = Packets::new();
     offer(&mut packets, 5_000);
     for (client, server) in [
@@ -129,7 +130,7 @@ fn dcc_is_expected_where_irc_has_announced_it_also_late_in_the_conversation() {
 }
 
 #[test]
-fn what_irc_announces_is_forgotten_and_services_cannot_be_announced() {
+fn irc_announcements_expire_and_exclude_services() {
     for (port, pause, known) in [(5_000, 0, true), (5_000, 400, false), (25, 0, false)] {
         let mut packets = Packets::new();
         offer(&mut packets, port);
@@ -159,7 +160,7 @@ fn transfer(parts: &[usize], counts: &[u32]) -> FlowRecord {
 }
 
 #[test]
-fn dcc_shows_itself_by_counts_of_what_was_received() {
+fn dcc_by_its_counts_of_received_bytes() {
     is(&transfer(&[500], &[500]), "dcc", Guess);
     let flow = transfer(&[500, 500], &[500, 1_000]);
     is(&flow, "dcc", Likely);

@@ -155,8 +155,9 @@ fn ringways_handshakes_over_udp_and_tcp() {
     unknown(&tcp(&[&said[..60]]));
 }
 
+/// By their certificates, or by an address that the gateway was given.
 #[test]
-fn ringways_members_are_named_where_they_show_or_are_known() {
+fn ringway_members_are_named_where_known() {
     let certificate = [
         hex("828a01 5820"),
         key(8, 32),

@@ -38,7 +38,7 @@ fn http_messages_and_lookalikes() {
 }
 
 #[test]
-fn http_split_between_its_lines_still_tells_the_host() {
+fn http_split_between_lines_yields_the_host() {
     let (client, server) = pair();
     let mut packets = Packets::new();
     let mut stream = packets.tcp(client, server);
@@ -106,8 +106,9 @@ pub(super) fn records(message: &[u8], size: usize) -> Vec<u8> {
     message.chunks(size).flat_map(record).collect()
 }
 
+/// Split over segments and records.
 #[test]
-fn a_client_hello_split_over_segments_and_records_tells_the_server_name() {
+fn split_client_hello_yields_the_server_name() {
     for (padding, record, segment) in [(0, 10_000, 1_460), (6_000, 10_000, 1_460), (500, 100, 97)] {
         let (client, server) = pair();
         let mut packets = Packets::new();
@@ -143,7 +144,7 @@ fn tls_by_parts_and_midway() {
 }
 
 #[test]
-fn quic_needs_a_known_version_and_lengths_that_fit() {
+fn quic_needs_known_version_and_fitting_lengths() {
     // Initial: header form and type, version, two connection ids, empty token, length 1 182.
     let initial = |version: &str, first: &str| {
         let head = hex(&format!("{first} {version} 08 0102030405060708 00 00 449e"));
@@ -223,7 +224,7 @@ fn flows_without_data_say_so() {
 }
 
 #[test]
-fn quic_tells_the_server_name_of_its_encrypted_hello() {
+fn encrypted_quic_hello_yields_the_server_name() {
     let folder = tempfile::tempdir().unwrap();
     let mut names = Vec::new();
     for path in ringway_gateway::samples::write(folder.path()).unwrap() {

@@ -56,7 +56,7 @@ pub(super) fn seeds() -> Vec<(&'static str, Vec<Step>)> {
 }
 
 #[test]
-fn requests_are_offers_and_answers_their_files_in_order() {
+fn pipelined_answers_carry_requested_files_in_order() {
     let told = http(&[
         client(
             "GET /pub/a%20b.iso HTTP/1.1\r\nHost: h\r\n\r\nGET /c.txt?v=2 HTTP/1.1\r\nHost: h\r\n\r\n",
@@ -117,7 +117,7 @@ fn answers_without_bodies_have_none() {
 }
 
 #[test]
-fn chunks_are_joined_with_extensions_and_trailers_left_out() {
+fn chunks_join_without_extensions_and_trailers() {
     let told = http(&[
         client("GET /d HTTP/1.1\r\n\r\nGET /e HTTP/1.1\r\n\r\n"),
         server(
@@ -359,7 +359,7 @@ fn forms_are_cut_into_their_files() {
 }
 
 #[test]
-fn a_form_that_is_cut_off_has_no_end() {
+fn form_cut_off_has_no_end() {
     let told = http(&[form(
         "--x-1\r\nContent-Disposition: form-data; filename=a\r\n\r\nsome content that is long enough",
     )]);
@@ -556,7 +556,7 @@ fn an_answer_without_its_request_is_lost() {
 }
 
 #[test]
-fn an_empty_line_before_a_request_is_passed_over() {
+fn empty_line_before_a_request_is_skipped() {
     let told = http(&[client("\r\n\r\nGET /a HTTP/1.1\r\n\r\n")]);
     assert_eq!(told, [offer("a", FromServer)]);
 }

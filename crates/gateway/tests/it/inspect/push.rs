@@ -91,8 +91,9 @@ fn an_uploader_that_calls_is_asked() {
     );
 }
 
+/// It may also come late.
 #[test]
-fn the_empty_line_behind_an_announcement_may_come_late_or_never() {
+fn empty_line_after_announcement_is_optional() {
     for (first, second) in [("\n", "\n"), ("\r\n", ""), ("\n", "\r\n")] {
         let told = run(
             "gnutella",

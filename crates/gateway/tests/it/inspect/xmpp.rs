@@ -79,7 +79,7 @@ fn bodies_are_messages() {
         client(
             " \n<presence/><message from='a@x/1' to='b@x' type='chat'><active xmlns='c'/><body>hi &lt;you&gt; &#x20AC;<![CDATA[ <b> ]]></body><body xml:lang='de'>hallo</body></message>",
         ),
-        // Logging in begins the stream anew inside itself.
+        // Logging in begins the stream again inside itself.
         client(format!(
             "{OPEN}<message to=\"b>'@x\"><body>again</body></message></stream:stream>"
         )),
@@ -103,7 +103,7 @@ fn bodies_are_messages() {
 }
 
 #[test]
-fn a_client_that_does_not_name_itself_is_known_by_its_binding() {
+fn unnamed_client_is_known_by_its_binding() {
     let told = xmpp(&[
         client("<message><body>who</body></message>"),
         server(
@@ -234,8 +234,9 @@ fn in_band_blocks_are_joined() {
     );
 }
 
+/// Those are bytes of its sender, or the end of its stream.
 #[test]
-fn a_file_that_its_receiver_closes_ends_with_its_senders_next_bytes() {
+fn file_closed_by_receiver_ends_at_next_bytes() {
     let sent = client(block("s2", 0, "eA=="));
     let closed = server(close("s2"));
     let told = xmpp(&[sent.clone(), closed.clone()]);
@@ -253,7 +254,7 @@ fn cut_in_band_files_have_no_end() {
 }
 
 #[test]
-fn in_band_data_that_nobody_can_order_is_lost() {
+fn inconsistent_in_band_data_is_lost() {
     let cases = [
         (
             block("s1", 0, "YWJj") + &block("s1", 2, "ZGVm"),

@@ -265,7 +265,7 @@ fn of(l4: L4) -> impl Iterator<Item = &'static Alone> {
 }
 
 #[test]
-fn messages_of_samples_with_any_byte_of_their_beginnings_changed() {
+fn sample_messages_with_any_early_byte_changed() {
     let mut ever: BTreeSet<&str> = BTreeSet::new();
     for (l4, said) in conversations() {
         for one in of(*l4).filter(|one| confirmed(one, *l4, said)) {
@@ -316,7 +316,7 @@ fn spoilt(entry: &str) -> String {
 }
 
 #[test]
-fn a_signature_that_says_wrong_things_of_its_messages_is_found_out() {
+fn signature_with_wrong_requirements_is_detected() {
     let (mut found, mut not) = (Vec::new(), Vec::new());
     for text in entries() {
         let alone = one(&text);
@@ -347,7 +347,7 @@ fn repeated(bytes: &[u8]) -> Vec<Said> {
 }
 
 #[test]
-fn every_opcode_with_every_length_that_a_check_may_allow() {
+fn every_opcode_with_every_allowed_length() {
     let mut found = 0;
     let (udp, kad) = (named("edonkey.udp"), named("edonkey.kad"));
     for protocol in [0xc5, 0xd4, 0xe3, 0xe4, 0xe5] {
@@ -376,7 +376,7 @@ fn every_opcode_with_every_length_that_a_check_may_allow() {
 }
 
 #[test]
-fn every_frame_of_edonkey_and_every_message_of_bittorrent() {
+fn every_edonkey_frame_and_bittorrent_message() {
     let mut found = [0; 2];
     for opcode in 0..=255_u8 {
         for length in (1..=60_u32).chain([100, 4_096]) {

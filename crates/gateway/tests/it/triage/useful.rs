@@ -22,7 +22,7 @@ const BROWSER: &str = "Host: www.example.org\r\nUser-Agent: Mozilla/5.0 (X11; Li
     Accept-Encoding: gzip, deflate\r\nConnection: keep-alive\r\nReferer: http://www.example.org/a\r\nCookie: a=b\r\n\r\n";
 
 #[test]
-fn plain_http_passes_where_peer_to_peer_is_blocked() {
+fn plain_http_passes_where_p2p_is_blocked() {
     for first in [
         "GET /index.html?a=b HTTP/1.1",
         "POST /form HTTP/1.1",
@@ -64,8 +64,9 @@ fn plain_http_passes_where_peer_to_peer_is_blocked() {
     assert!(judge("p2p", Begin::Stream, tracker).0 && judge("p2p", Begin::Segment, tracker).0);
 }
 
+/// The client hello may name an application.
 #[test]
-fn tls_passes_but_for_the_message_that_tells_names() {
+fn tls_passes_except_its_client_hello() {
     let hello = [&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3][..], &[9; 500]].concat();
     assert!(
         judge("p2p", Begin::Stream, &hello).0,
@@ -79,7 +80,7 @@ fn tls_passes_but_for_the_message_that_tells_names() {
 }
 
 #[test]
-fn what_no_signature_opens_with_is_asked_about_only_as_unknown() {
+fn unmatched_opening_is_asked_only_as_unknown() {
     for begin in [Begin::Stream, Begin::Segment] {
         assert_eq!(
             judge("p2p", begin, b"SSH-2.0-OpenSSH_9.6\r\n"),
@@ -92,7 +93,7 @@ fn what_no_signature_opens_with_is_asked_about_only_as_unknown() {
 }
 
 #[test]
-fn few_segments_in_the_middle_of_a_stream_are_asked_about() {
+fn few_segments_within_a_stream_are_asked_about() {
     let triage = &block("p2p").triage;
     let asked = (0..=u16::MAX).filter(|number| {
         let [high, low] = number.to_be_bytes();
@@ -166,7 +167,7 @@ fn names_on_few_ports_are_asked_about_there() {
 }
 
 #[test]
-fn rules_about_ports_and_networks_alone_ask_about_those() {
+fn port_and_network_rules_ask_about_those_only() {
     let policy = "[[rule]]\nname = \"a\"\naction = \"block\"\nl4 = \"tcp\"\nport = [25, \"6881-6889\"]\n\
         [[rule]]\nname = \"b\"\naction = \"block\"\nnetwork = [\"192.0.2.0/24\", \"2001:db8::/32\"]\n";
     let triage = triage(policy, &SignatureSet::built_in());

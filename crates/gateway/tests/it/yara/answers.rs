@@ -149,7 +149,7 @@ fn answers(rule: &Rule, files: &[(&str, Vec<u8>)], folder: &Path) -> String {
 }
 
 #[test]
-fn rules_hold_of_the_files_that_are_written_down() {
+fn rules_match_exactly_the_recorded_files() {
     let corpus: Corpus = toml::from_str(RULES).unwrap();
     let folder = TempDir::new().unwrap();
     let files: Vec<_> = corpus
@@ -178,7 +178,7 @@ fn rules_hold_of_the_files_that_are_written_down() {
 }
 
 #[test]
-fn wrong_rules_are_refused_with_the_lines_that_are_written_down() {
+fn wrong_rules_are_refused_at_recorded_lines() {
     let corpus: Corpus = toml::from_str(RULES).unwrap();
     let folder = TempDir::new().unwrap();
     let mut wrong = Vec::new();

@@ -81,7 +81,7 @@ fn the_test_file_is_found_wherever_it_lies() {
 }
 
 #[test]
-fn places_in_a_window_are_those_in_the_file() {
+fn offsets_in_windows_are_those_in_files() {
     let mut scanner = scanner(
         "rule begins { strings: $a = \"MAGIC\" condition: $a at 0 }
          rule late { strings: $a = \"NEEDLE\" condition: $a at 70000 }",
@@ -106,7 +106,7 @@ fn places_in_a_window_are_those_in_the_file() {
 }
 
 #[test]
-fn what_needs_all_of_a_file_is_asked_with_its_last_window() {
+fn whole_file_rules_wait_for_the_last_window() {
     let mut scanner = scanner(
         "rule program { strings: $a = \"NEEDLE\" condition: uint16(0) == 0x5a4d and filesize < 100001 and $a }
          rule unsigned : whole { strings: $m = \"MAGIC\" $s = \"signed\" condition: $m and not $s }",
@@ -135,7 +135,7 @@ fn what_needs_all_of_a_file_is_asked_with_its_last_window() {
 }
 
 #[test]
-fn a_file_that_is_too_large_to_keep_is_looked_at_in_windows() {
+fn oversized_file_is_scanned_in_windows() {
     let mut scanner = scanner("rule sized { condition: filesize > 0 }");
     assert_eq!(
         found(&mut scanner, &with(1_000, 0, b"")).unwrap().1,
@@ -149,7 +149,7 @@ fn a_file_that_is_too_large_to_keep_is_looked_at_in_windows() {
 }
 
 #[test]
-fn patterns_around_a_text_are_found_up_to_four_thousand_bytes_away() {
+fn pattern_reaches_four_thousand_bytes_around_its_text() {
     let mut scanner = scanner(
         "rule far { strings: $a = { 46 41 52 5F 54 45 58 54 [-] 41 57 41 59 } condition: $a and filesize > 0 }",
     );
@@ -235,7 +235,7 @@ fn every_fault_of_every_file_is_told() {
 }
 
 #[test]
-fn rules_that_end_anywhere_or_hold_anything_are_told_with_a_line() {
+fn faults_of_truncated_and_garbled_rules_name_lines() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("own.yar");
     let rule = "rule ä : t { meta: a = \"ü\" strings: $a = { 01 ?? [2-] ( 02 | 03 ) } $b = /é+/i condition: #a > 2 and\n not $b }";
@@ -253,7 +253,7 @@ fn rules_that_end_anywhere_or_hold_anything_are_told_with_a_line() {
 }
 
 #[test]
-fn rules_of_several_files_may_have_the_same_name() {
+fn files_may_share_names_of_rules() {
     let folder = TempDir::new().unwrap();
     for (name, word) in [("a.yar", "ONE"), ("b.yara", "TWO"), ("c.txt", "(")] {
         let rule = format!("rule same {{ strings: $a = \"{word}\" condition: $a }}");
