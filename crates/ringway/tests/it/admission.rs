@@ -1,4 +1,4 @@
-//! Members that join by file, while nobody can reach the authority.
+//! Members that join by file, while none of them can reach the authority.
 
 use std::fs;
 use std::path::Path;
@@ -59,7 +59,7 @@ fn refused(outcome: &Outcome, code: i32, words: &str) {
 }
 
 #[test]
-fn a_router_and_a_leaf_join_without_reaching_the_authority() {
+fn router_and_leaf_join_without_reaching_authority() {
     let place = Place::new();
     let listen = free_address().unwrap().to_string();
     let (asked, oslo) = place.request("oslo", &["--name", "oslo", "--listen", &listen]);
@@ -132,7 +132,7 @@ fn talk(place: &Place) {
 }
 
 #[test]
-fn whoever_is_not_the_one_that_is_meant_is_not_admitted() {
+fn impostor_is_not_admitted() {
     let place = Place::new();
     let (asked, file) = place.request("alice", &["--name", "alice"]);
     let (impostor, _) = place.request("impostor", &["--name", "alice"]);
@@ -167,7 +167,7 @@ fn whoever_is_not_the_one_that_is_meant_is_not_admitted() {
 }
 
 #[test]
-fn a_reply_is_taken_from_the_right_ring_to_the_last_request_only() {
+fn reply_must_match_ring_and_last_request() {
     let place = Place::new();
     let (asked, file) = place.request("alice", &["--name", "alice"]);
     let id = text(&asked["member"]);

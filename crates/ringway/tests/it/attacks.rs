@@ -151,7 +151,7 @@ fn converse(address: SocketAddr, lines: &[&str], answer: &str) -> Result<(), Tes
 }
 
 #[test]
-fn members_get_through_to_a_router_whose_listeners_are_beset() {
+fn members_reach_a_router_with_beset_listeners() {
     let scripts = tempfile::tempdir().unwrap();
     let builder = RingBuilder::new(modest(scripts.path()))
         .absent_router("oslo")

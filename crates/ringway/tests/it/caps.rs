@@ -103,18 +103,18 @@ fn keeps_to_its_cap(ring: &Ring, capped_by: &str) {
 }
 
 #[test]
-fn what_leaves_by_an_interface_keeps_to_its_cap_and_says_so() {
+fn interface_keeps_to_its_cap_and_reports_it() {
     let caps = format!("[[interface]]\nname = \"lo\"\nupload = {CAP}\n");
     keeps_to_its_cap(&ring(0, &caps), "lo");
 }
 
 #[test]
-fn what_the_process_sends_keeps_to_its_cap_and_says_so() {
+fn process_keeps_to_its_cap_and_reports_it() {
     keeps_to_its_cap(&ring(CAP, ""), "all");
 }
 
 #[test]
-fn the_cap_of_an_interface_is_no_matter_to_what_leaves_by_another() {
+fn cap_of_one_interface_leaves_others_alone() {
     let ring = ring(0, "[[interface]]\nname = \"elsewhere\"\nupload = 1\n");
     let id = queue(&ring, 8 << 20, "1");
     let done = transfer_when(&ring, "lima", &id, |transfer| transfer["state"] == "done");

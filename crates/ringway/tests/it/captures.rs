@@ -15,7 +15,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn each_flow_is_one_object_with_the_fields_of_the_contract() {
+fn each_flow_is_one_object_with_contract_fields() {
     let folder = tempfile::tempdir().unwrap();
     let files = samples(folder.path());
     let mut arguments = vec!["--json", "gate", "classify"];
@@ -64,8 +64,9 @@ fn each_flow_is_one_object_with_the_fields_of_the_contract() {
     );
 }
 
+/// It gets one line on stderr, and the next capture is read.
 #[test]
-fn a_cut_capture_gives_its_flows_one_line_and_exit_code_1_and_the_next_one_is_read() {
+fn cut_capture_gives_flows_and_exit_code_1() {
     let folder = tempfile::tempdir().unwrap();
     let files = samples(folder.path());
     let whole = run(&["--json", "gate", "classify", text(&files[0])]);
@@ -103,7 +104,7 @@ fn a_cut_capture_gives_its_flows_one_line_and_exit_code_1_and_the_next_one_is_re
 }
 
 #[test]
-fn a_capture_on_stdin_gives_the_flows_of_its_file() {
+fn stdin_gives_the_same_flows_as_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let files = samples(folder.path());
     let of_file = run(&["--json", "gate", "classify", text(&files[0])]);
@@ -144,7 +145,7 @@ fn people_get_columns_under_one_heading() {
 
 /// A ring's own flows say who only to its members: the file of members does.
 #[test]
-fn a_file_of_members_names_whose_flows_of_a_ring_they_are() {
+fn members_file_names_the_members_of_flows() {
     let folder = tempfile::tempdir().unwrap();
     let files = samples(folder.path());
     let mut arguments = vec!["--json", "gate", "classify"];

@@ -75,7 +75,7 @@ fn is_empty(folder: &Path) -> bool {
 }
 
 #[test]
-fn a_small_demo_passes_every_check_and_leaves_nothing() {
+fn small_demo_passes_every_check_and_leaves_nothing() {
     let demo = Demo::start(&["--size", "8"]);
     let folder = demo.folder;
     let output = demo.child.wait_with_output().unwrap();
@@ -122,7 +122,7 @@ fn a_small_demo_passes_every_check_and_leaves_nothing() {
 }
 
 #[test]
-fn ctrl_c_in_the_middle_removes_every_process_and_the_folder() {
+fn ctrl_c_removes_every_process_and_the_folder() {
     let mut demo = Demo::start(&["--size", "16"]);
     demo.read_until("members");
     assert!(

@@ -99,7 +99,7 @@ fn is_relayed_to(ring: &Ring, name: &str, peer: &str) {
 }
 
 #[test]
-fn a_hidden_leaf_shows_itself_to_its_parents_only() {
+fn leaf_shows_itself_to_its_parents_only() {
     let builder = ROUTERS
         .iter()
         .fold(RingBuilder::new(program()), |ring, name| ring.router(name));
@@ -148,7 +148,7 @@ fn a_hidden_leaf_shows_itself_to_its_parents_only() {
         let shown: Vec<&str> = shown.collect();
         assert!(shown.iter().all(|a| a.starts_with("relay://")), "{shown:?}");
     }
-    // Nobody else is asked directly, whoever wants it.
+    // No other address is asked directly, whatever the user wants.
     let refused = ring.member("alice").unwrap();
     let refused = refused.run(&["ping", "bruno", "--count", "1"]).unwrap();
     assert_eq!(refused.code, Some(1));

@@ -63,7 +63,7 @@ fn goes_on(ring: &Ring, [done, big]: &[String; 2]) {
 }
 
 #[test]
-fn a_revoked_member_joins_again_in_its_home_and_its_files_go_on() {
+fn revoked_member_rejoins_and_its_files_resume() {
     let builder = RingBuilder::new(program()).router("oslo").router("lima");
     let builder = builder.leaf_with("alice", &["--upload-limit", "256KiB"]);
     let mut ring = builder.start().unwrap();
@@ -85,7 +85,7 @@ fn a_revoked_member_joins_again_in_its_home_and_its_files_go_on() {
         (&true.into(), &"alice".into())
     );
     assert_eq!(fs::read_to_string(config(&ring, "alice")).unwrap(), text);
-    // Whoever has the old key has nothing.
+    // The old key is worth nothing.
     assert_ne!(
         fs::read(ring.folder().join("alice/identity.key")).unwrap(),
         key
@@ -95,7 +95,7 @@ fn a_revoked_member_joins_again_in_its_home_and_its_files_go_on() {
 }
 
 #[test]
-fn members_whose_certificates_have_run_out_join_again_with_the_keys_that_they_have() {
+fn members_with_expired_certificates_rejoin_with_their_keys() {
     let builder = RingBuilder::new(program())
         .lifetime("90s")
         .router("oslo")

@@ -1,4 +1,4 @@
-//! Leaves as receivers: nobody can dial them, and everybody reaches them.
+//! Leaves as receivers: no member can dial them, and all reach them.
 
 use std::fs;
 use std::path::Path;
@@ -131,7 +131,7 @@ fn a_router_that_crashes_takes_nothing_with_it(ring: &mut Ring) {
     ring.wait_until_settled().unwrap();
 }
 
-/// The link with where it was is in nobody's way: one ping is enough.
+/// The link with where it was is no hindrance: one ping is enough.
 fn a_leaf_that_crashes_is_found_where_it_is_then(ring: &mut Ring) {
     let status = ring.member("bob").unwrap().status().unwrap();
     let parents = status["parents"].as_array().cloned().unwrap_or_default();

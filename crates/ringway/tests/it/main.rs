@@ -54,7 +54,7 @@ fn run(arguments: &[&str]) -> Outcome {
 /// Says that something is not tested for want of what. Written past the test harness, which hides
 /// what passing tests print.
 fn not_tested(what: &str) {
-    // Without a stderr there is nobody to tell.
+    // Without a stderr there is nowhere to say it.
     writeln!(std::io::stderr(), "SKIPPED: {what}").ok();
 }
 

@@ -25,7 +25,7 @@ fn ring() -> Ring {
 }
 
 #[test]
-fn members_show_themselves_find_each_other_and_exchange_a_file() {
+fn members_find_each_other_and_exchange_a_file() {
     let mut ring = ring();
     the_control_socket_is_the_users_own(&ring);
     status_has_the_fields_of_its_schema(&ring);
@@ -152,7 +152,7 @@ fn every_way_is_explained(ring: &Ring) {
 }
 
 #[test]
-fn a_ring_forms_without_the_router_that_was_enrolled_first() {
+fn ring_forms_without_the_first_enrolled_router() {
     let builder = RingBuilder::new(program())
         .absent_router("oslo")
         .router("lima")

@@ -166,7 +166,7 @@ fn file_gets_through(ring: &Ring, name: &str, peer: &str) {
 }
 
 #[test]
-fn two_routers_far_apart_have_a_link_and_exchange_a_file() {
+fn distant_routers_link_and_exchange_a_file() {
     let Some(network) = Network::or_skip("two routers far apart").unwrap() else {
         return;
     };
@@ -198,7 +198,7 @@ fn without_udp_members_talk_over_tcp() {
 }
 
 #[test]
-fn a_leaf_behind_nat_pings_and_sends_a_file() {
+fn leaf_behind_nat_pings_and_sends_a_file() {
     let Some(network) = Network::or_skip("a leaf behind NAT").unwrap() else {
         return;
     };
@@ -336,14 +336,14 @@ fn two_leaves_behind_nat_meet_without_a_relay() {
 }
 
 #[test]
-fn a_leaf_behind_nat_and_one_without_meet_without_a_relay() {
+fn leaves_meet_without_relay_through_one_nat() {
     if let Some(network) = Network::or_skip("NAT on one side").unwrap() {
         leaves_meet(network, [Some(Rule::Masquerade), None]);
     }
 }
 
 #[test]
-fn two_leaves_that_cannot_meet_exchange_files_through_a_relay() {
+fn relay_carries_files_of_leaves_that_cannot_meet() {
     let Some(network) = Network::or_skip("NAT that cannot be traversed").unwrap() else {
         return;
     };
@@ -359,7 +359,7 @@ fn two_leaves_that_cannot_meet_exchange_files_through_a_relay() {
 }
 
 #[test]
-fn a_home_router_that_gives_a_port_makes_a_leaf_reachable() {
+fn port_mapping_of_home_router_makes_leaf_reachable() {
     let Some(network) = Network::or_skip("a home router that gives ports").unwrap() else {
         return;
     };
@@ -383,7 +383,7 @@ fn a_home_router_that_gives_a_port_makes_a_leaf_reachable() {
 
 /// The outage lasts for a time, after which a link counts as silent.
 #[test]
-fn after_an_outage_pings_and_transfers_go_on_unaided() {
+fn pings_and_transfers_resume_after_an_outage() {
     let Some(network) = Network::or_skip("an outage").unwrap() else {
         return;
     };
@@ -407,7 +407,7 @@ fn after_an_outage_pings_and_transfers_go_on_unaided() {
 }
 
 #[test]
-fn a_narrow_place_in_the_middle_is_no_obstacle() {
+fn small_path_mtu_is_no_obstacle() {
     let Some(mut network) = Network::or_skip("a path MTU of 1280").unwrap() else {
         return;
     };
@@ -442,7 +442,7 @@ fn a_narrow_place_in_the_middle_is_no_obstacle() {
 }
 
 #[test]
-fn a_path_that_is_open_one_way_only_is_left_until_it_is_whole_again() {
+fn one_way_path_is_left_until_whole_again() {
     let Some(network) = Network::or_skip("a blackhole").unwrap() else {
         return;
     };

@@ -26,7 +26,7 @@ fn object(outcome: &Outcome) -> Value {
 }
 
 #[test]
-fn an_invite_goes_to_a_new_file_of_its_owner() {
+fn invite_goes_to_a_new_private_file() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let folder = tempfile::tempdir().unwrap();
@@ -78,7 +78,7 @@ fn a_ring_is_founded_once() {
 }
 
 #[test]
-fn invitations_differ_and_a_newer_one_withdraws_an_older() {
+fn newer_invitation_differs_and_withdraws_the_older() {
     let folder = tempfile::tempdir().unwrap();
     object(&ring(folder.path(), &["init", "ring.test"]));
     let first = object(&ring(folder.path(), &["invite", "oslo"]));
@@ -129,7 +129,7 @@ fn the_invitation_alone_is_on_stdout() {
 }
 
 #[test]
-fn the_zone_goes_to_stdout_or_whole_into_a_file() {
+fn zone_goes_to_stdout_or_whole_to_file() {
     let folder = tempfile::tempdir().unwrap();
     object(&ring(folder.path(), &["init", "ring.test"]));
     let home = folder.path().to_str().unwrap();
@@ -266,7 +266,7 @@ fn evidence_is_judged_by_what_was_signed() {
         (&judged["guilty"], &judged["name"]),
         (&Value::from(true), &Value::from("oslo"))
     );
-    // Whoever is not the owner needs the ring's identity, and nothing else.
+    // A user who is not the owner needs the ring's identity, and nothing else.
     let elsewhere = tempfile::tempdir().unwrap();
     let unknown = ring(elsewhere.path(), &["judge", path]);
     assert_eq!(unknown.code, Some(2), "{}", unknown.stderr);

@@ -44,7 +44,7 @@ fn the_reference_page_is_what_the_program_says() {
 }
 
 #[test]
-fn every_command_of_help_is_in_the_reference_page() {
+fn reference_page_has_every_command_of_help() {
     let (page, commands) = (reference(), commands(&[]));
     assert!(commands.len() > 15, "{commands:?}");
     for command in commands {
@@ -75,7 +75,7 @@ fn completions_and_man_pages_know_the_commands() {
 }
 
 #[test]
-fn the_version_is_the_workspace_version_and_names_the_commit() {
+fn version_is_the_workspaces_and_names_the_commit() {
     let version = run(&["--version"]).stdout;
     let expected = format!("ringway {} (", env!("CARGO_PKG_VERSION"));
     let commit = version.strip_prefix(&expected);

@@ -25,8 +25,9 @@ fn publish(home: &Path, arguments: &[&str]) -> Outcome {
     run(&[&["--home", home, "ring", "publish"], arguments].concat())
 }
 
+/// No secret is shown.
 #[test]
-fn a_key_that_others_can_read_is_refused_and_no_secret_is_shown() {
+fn key_readable_by_others_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     run(&[
         "--home",
@@ -83,15 +84,15 @@ fn ring(program: Program) -> ringway_testbed::Ring {
 }
 
 #[test]
-fn a_revocation_says_which_kept_server_does_not_know_it() {
+fn revocation_names_the_kept_server_missing_it() {
     let mut ring = ring(program());
     ring.authority.terminate().unwrap();
     let owner = ring.folder().join("owner");
     let key = key_file(&owner, 0o600);
-    let nobody = free_address().unwrap().to_string();
+    let absent = free_address().unwrap().to_string();
     let arguments = [
         "--to",
-        &nobody,
+        &absent,
         "--tsig-key",
         key.to_str().unwrap(),
         "--keep",
@@ -111,13 +112,13 @@ fn a_revocation_says_which_kept_server_does_not_know_it() {
         "{}",
         revoked.stdout
     );
-    for words in ["alice is revoked, but", &nobody, "still find alice"] {
+    for words in ["alice is revoked, but", &absent, "still find alice"] {
         assert!(revoked.stderr.contains(words), "{}", revoked.stderr);
     }
     // It is revoked in earnest.
     let again = run(&["--home", home, "ring", "revoke", "alice"]);
     assert_eq!(again.code, Some(2), "{}", again.stderr);
-    let forgotten = publish(&owner, &["--forget", &nobody]);
+    let forgotten = publish(&owner, &["--forget", &absent]);
     assert_eq!(forgotten.code, Some(0), "{}", forgotten.stderr);
 }
 
@@ -142,7 +143,7 @@ fn asked(server: SocketAddr, name: &str) -> (u8, u16) {
 }
 
 #[test]
-fn a_server_of_ones_own_gets_the_ring_and_every_revocation() {
+fn own_server_gets_ring_and_every_revocation() {
     const ABSENT: u8 = 3;
     let Some(knot) = Knot::start("bed.ringway.test").unwrap() else {
         return not_tested("a DNS server of one's own needs knot");

@@ -14,7 +14,7 @@ const WAITING: usize = 300;
 const DEADLINE: Duration = Duration::from_secs(12);
 
 #[test]
-fn a_file_passes_those_for_a_member_that_is_off() {
+fn file_overtakes_those_for_an_absent_member() {
     let builder = RingBuilder::new(program()).router("oslo").router("lima");
     let ring = builder.absent_router("quito").start().unwrap();
     ring.wait_until_settled().unwrap();

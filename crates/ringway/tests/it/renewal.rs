@@ -42,7 +42,7 @@ fn all_when(ring: &Ring, what: &str, wanted: impl Fn(&Value) -> bool) {
 }
 
 #[test]
-fn certificates_are_renewed_under_a_file_and_an_authority_that_was_away() {
+fn certificates_are_renewed_during_transfer_and_authority_outage() {
     let builder = RingBuilder::new(program())
         .lifetime(LIFETIME)
         .router("oslo")
@@ -60,7 +60,7 @@ fn certificates_are_renewed_under_a_file_and_an_authority_that_was_away() {
     let queued = alice.call(&["send", file.to_str().unwrap(), "oslo", "--detach"]);
     let id = queued.unwrap()[0]["id"].as_str().unwrap().to_owned();
 
-    // The first to try find nobody, say so, and go on trying.
+    // The first to try find no authority, say so, and go on trying.
     ring.authority.terminate().unwrap();
     let told = wait_until(DEADLINE, || {
         let told = statuses(&ring);
@@ -79,7 +79,7 @@ fn certificates_are_renewed_under_a_file_and_an_authority_that_was_away() {
         let serial = status["serial"].as_u64().unwrap();
         !first.contains(&serial) && status["not_renewed"].is_null()
     });
-    // The first certificates end, and nobody notices.
+    // The first certificates end, and no member notices.
     let last = before.iter().map(|status| status["expires"].as_u64());
     let last = last.max().flatten().unwrap();
     wait_until(DEADLINE, || match unix_seconds() > last + 2 {

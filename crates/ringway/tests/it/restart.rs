@@ -28,8 +28,9 @@ fn said(member: &Member, after: usize, field: &str) -> Result<u64, TestbedError>
     number.ok_or(TestbedError(log))
 }
 
+/// Another router is off meanwhile.
 #[test]
-fn a_router_returns_with_few_messages_while_another_one_is_off() {
+fn router_returns_with_few_messages() {
     let builder = RingBuilder::new(program());
     let builder = ROUTERS.iter().fold(builder, |b, name| b.router(name));
     let mut ring = builder.start().unwrap();

@@ -35,7 +35,7 @@ fn status(ring: &Ring, name: &str, wanted: impl Fn(&Value) -> bool) -> Value {
 }
 
 #[test]
-fn a_restored_authority_signs_nothing_before_it_has_recovered() {
+fn authority_signs_nothing_before_it_has_recovered() {
     let builder = RingBuilder::new(program()).router("oslo").router("lima");
     let mut ring = builder.absent_leaf("alice").start().unwrap();
     ring.wait_until_settled().unwrap();

@@ -1,4 +1,4 @@
-//! A transfer goes on where it stopped, whoever was killed.
+//! A transfer goes on where it stopped, whichever end was killed.
 
 use std::fs;
 use std::time::Duration;
@@ -69,12 +69,12 @@ fn killed_in_the_middle(victim: &str) {
 }
 
 #[test]
-fn a_receiver_that_was_off_lets_a_cancelled_transfer_go() {
+fn absent_receiver_drops_a_cancelled_transfer() {
     cancelled_while_the_receiver_is_off(false);
 }
 
 #[test]
-fn a_receiver_lets_go_although_the_sender_was_restarted() {
+fn cancellation_survives_a_restart_of_the_sender() {
     cancelled_while_the_receiver_is_off(true);
 }
 

@@ -12,7 +12,7 @@ const DEADLINE: Duration = Duration::from_secs(90);
 
 const ROUTERS: [&str; 4] = ["oslo", "lima", "quito", "accra"];
 
-/// Gives a member a DNS server that does not answer, and starts it anew.
+/// Gives a member a DNS server that does not answer, and starts it again.
 fn without_dns(ring: &mut Ring, name: &str) {
     let path = ring.folder().join(name).join("ringway.toml");
     let member = ring.member_mut(name).unwrap();
@@ -40,12 +40,12 @@ fn statement(ring: &Ring, name: &str) -> Result<u64, TestbedError> {
 }
 
 #[test]
-fn whoever_has_no_dns_hears_of_a_revocation_from_others() {
+fn member_without_dns_learns_revocations_from_others() {
     let builder = RingBuilder::new(program());
     let builder = ROUTERS.iter().fold(builder, |b, name| b.router(name));
     let mut ring = builder.leaf("alice").start().unwrap();
     ring.wait_until_settled().unwrap();
-    // Nobody is behind, so that whatever is newer later is the revocation.
+    // No member is behind, so that whatever is newer later is the revocation.
     let level = wait_until(DEADLINE, || {
         let numbers = ROUTERS.iter().chain(&["alice"]);
         let mut numbers = numbers

@@ -76,7 +76,7 @@ fn at(home: &Path, arguments: &[&str]) -> Outcome {
 }
 
 #[test]
-fn a_router_and_a_leaf_change_their_keys_under_a_file_that_goes_between_them() {
+fn router_and_leaf_change_keys_during_a_transfer() {
     let builder = RingBuilder::new(program())
         .router("oslo")
         .router("lima")
@@ -139,7 +139,7 @@ fn a_router_and_a_leaf_change_their_keys_under_a_file_that_goes_between_them() {
 }
 
 #[test]
-fn whoever_has_stolen_the_old_key_has_nothing_of_it() {
+fn stolen_old_key_is_worthless() {
     let builder = RingBuilder::new(program())
         .router("oslo")
         .router("lima")
@@ -203,7 +203,7 @@ fn whoever_has_stolen_the_old_key_has_nothing_of_it() {
 }
 
 #[test]
-fn a_member_that_was_away_does_it_when_it_comes_back() {
+fn absent_member_rotates_when_it_returns() {
     let builder = RingBuilder::new(program()).router("oslo").router("lima");
     let mut ring = builder.leaf("alice").start().unwrap();
     ring.wait_until_settled().unwrap();
@@ -233,7 +233,7 @@ fn a_member_that_was_away_does_it_when_it_comes_back() {
 }
 
 #[test]
-fn a_leaf_all_of_whose_routers_have_other_keys_is_not_left_alone() {
+fn leaf_finds_its_routers_after_all_rotated() {
     let builder = RingBuilder::new(program()).router("oslo").router("lima");
     let mut ring = builder.leaf("alice").start().unwrap();
     ring.wait_until_settled().unwrap();
@@ -354,12 +354,12 @@ fn a_key_is_changed_without_reaching_the_authority() {
 }
 
 #[test]
-fn requests_that_are_forged_repeated_or_anothers_are_refused() {
+fn forged_repeated_and_foreign_requests_are_refused() {
     let apart = Apart::new();
     apart.join("oslo");
     apart.join("lima");
     let request = apart.request("oslo");
-    // For another's name, of nobody, for a certificate that ended, changed on its way.
+    // For another's name, of no member, for a certificate that ended, changed on its way.
     refused(
         &apart.rotate("lima", &request),
         2,

@@ -114,7 +114,7 @@ fn misheard(invite: &str) -> String {
 }
 
 #[test]
-fn a_leaf_joins_by_what_was_read_to_it_and_talks_to_a_router() {
+fn leaf_joins_by_words_and_reaches_a_router() {
     let place = Place::new();
     let listen = free_address().unwrap().to_string();
     let routers = ["ring", "invite", "oslo", "--spoken"];
@@ -152,8 +152,9 @@ fn a_leaf_joins_by_what_was_read_to_it_and_talks_to_a_router() {
     answered.unwrap();
 }
 
+/// The owner sees it.
 #[test]
-fn wrong_words_burn_an_invite_across_a_restart_and_the_owner_sees_it() {
+fn wrong_words_burn_an_invite_across_restarts() {
     let mut place = Place::new();
     let invite = place.invite("alice", &[]);
     let wrong = misheard(&invite);

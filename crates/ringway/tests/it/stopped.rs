@@ -38,7 +38,7 @@ fn pid(ring: &Ring, name: &str) -> u64 {
 
 /// That nothing more is sent while the receiver is stopped takes a time to show.
 #[test]
-fn a_stopped_receiver_stops_the_sender_and_costs_little_memory() {
+fn sender_stops_and_keeps_little_memory() {
     let builder = RingBuilder::new(program()).router("oslo").router("lima");
     let ring = builder.start().unwrap();
     ring.wait_until_settled().unwrap();

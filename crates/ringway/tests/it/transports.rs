@@ -69,7 +69,7 @@ fn without_udp_files_go_over_tcp() {
 }
 
 #[test]
-fn a_link_moves_to_quic_where_udp_costs_more() {
+fn link_moves_to_quic_where_udp_costs_more() {
     let builder = RingBuilder::new(program())
         .absent_router("oslo")
         .absent_router("lima");
@@ -101,7 +101,7 @@ fn a_link_moves_to_quic_where_udp_costs_more() {
 }
 
 #[test]
-fn with_quic_alone_a_ring_forms_and_files_arrive() {
+fn ring_forms_and_files_arrive_over_quic_alone() {
     let builder = RingBuilder::new(program())
         .absent_router("oslo")
         .absent_router("lima")
@@ -125,7 +125,7 @@ fn with_quic_alone_a_ring_forms_and_files_arrive() {
 }
 
 #[test]
-fn where_only_the_web_gets_out_everything_goes_over_websocket() {
+fn websocket_carries_everything_where_only_web_passes() {
     let port = free_port().unwrap();
     let address = format!("ws://127.0.0.1:{port}/ringway");
     let builder = RingBuilder::new(program())
@@ -181,7 +181,7 @@ fn a_transport_of_ones_own_carries_files_too() {
 }
 
 #[test]
-fn where_only_mail_is_left_a_file_arrives_by_mail() {
+fn file_arrives_by_mail_alone() {
     let ports = [(); 3].map(|()| free_port().unwrap());
     let mailboxes = [("oslo", ports[0]), ("alice", ports[1]), ("lima", ports[2])];
     let Some(postfix) = Postfix::start(&mailboxes, &[""], |_| String::new()).unwrap() else {

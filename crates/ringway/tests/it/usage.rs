@@ -113,7 +113,7 @@ fn each_mistake_gets_one_line_and_changes_nothing() {
 }
 
 #[test]
-fn without_a_daemon_the_line_says_how_to_start_one() {
+fn missing_daemon_gets_line_on_starting_one() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().to_str().unwrap();
     let commands: [&[&str]; 5] = [
@@ -164,7 +164,7 @@ fn a_bad_log_filter_is_named() {
 }
 
 #[test]
-fn the_home_folder_comes_from_the_environment_in_the_documented_order() {
+fn home_folder_follows_the_documented_environment_order() {
     let socket_named = |variables: &[(&str, &str)]| {
         let mut command = program().command(["status"]);
         command.env_remove("HOME").envs(variables.iter().copied());
@@ -211,7 +211,7 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn bare_commands_show_their_help_and_say_that_something_is_missing() {
+fn bare_commands_show_help_and_exit_with_2() {
     for arguments in [&[][..], &["ring"], &["gate"]] {
         let outcome = run(arguments);
         assert_eq!(

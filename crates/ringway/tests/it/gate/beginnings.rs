@@ -1,4 +1,4 @@
-//! What passed unasked, in the kernel, before a connection became what the policy is about: whoever
+//! What passed unasked, in the kernel, before a connection became what the policy is about: what
 //! reads contents has it too.
 
 use std::io::{self, Read as _, Write as _};
@@ -81,7 +81,7 @@ fn behind_a_page(path: GatePath) -> Compared {
     let yara = ["--enforce", "--yara", rules.to_str().unwrap_or_default()];
     border.up(POLICY, &yara);
     let gnutella = "User-Agent: gtk-gnutella/1.2\r\n";
-    // Each at a port of its own: where one was ended, nobody is let in again.
+    // Each at a port of its own: where one was ended, no other is let in.
     for (port, name, comes) in [
         (6_346, "/get/1/song.ogg", true),
         (6_347, "/get/2/game.exe", false),
@@ -121,7 +121,7 @@ fn behind_a_page(path: GatePath) -> Compared {
 }
 
 #[test]
-fn a_file_behind_a_page_that_passed_is_named_scanned_and_written_down() -> Tested {
+fn file_behind_passed_page_is_scanned_and_audited() -> Tested {
     all(vec![on_both("files behind a page", behind_a_page)])
 }
 
@@ -179,6 +179,6 @@ fn behind_junk(path: GatePath) -> Compared {
 }
 
 #[test]
-fn a_node_that_sends_junk_first_is_stopped_when_it_says_what_it_is() -> Tested {
+fn node_sending_junk_first_is_stopped_once_named() -> Tested {
     all(vec![on_both("a node behind junk", behind_junk)])
 }

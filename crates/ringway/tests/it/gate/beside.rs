@@ -117,7 +117,7 @@ pub(super) fn never(
 }
 
 /// Tries again and again for more than the time of [`BRIEFLY`]. Nothing may come, and there must be
-/// refusals in both halves of that time, or nobody would have tried. A half lasts longer where a
+/// refusals in both halves of that time, or no program has tried. A half lasts longer where a
 /// busy machine has not let a program try yet.
 pub(super) fn stays_blocked(
     refusals: impl Fn() -> u64,

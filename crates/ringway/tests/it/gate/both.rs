@@ -306,7 +306,7 @@ fn told(that: &str, this: &str) -> Tested<Seen> {
 }
 
 #[test]
-fn whatever_a_user_or_an_operator_sees_of_one_path_only_is_a_difference() -> Tested {
+fn anything_seen_on_one_path_is_a_difference() -> Tested {
     let one = told("", "")?;
     for (that, this) in [
         ("certain", "guess"),

@@ -10,7 +10,7 @@ use crate::random_bytes;
 const POLICY: &str = "[classes.bulk]\nrate = \"16 Mbit/s\"\n\n[[rule]]\nname = \"programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n\n[[rule]]\nname = \"films\"\napp = \"http\"\nport = 80\naction = \"shape\"\nclass = \"bulk\"\n\n[[rule]]\nname = \"rest\"\napp = \"http\"\naction = \"scan\"\naudit = true\nfailure = \"closed\"\n";
 
 #[test]
-fn files_are_filtered_scanned_and_shaped_across_a_bridge() {
+fn bridged_files_are_filtered_scanned_and_shaped() {
     let Some(mut border) = Border::bridged("a bridge") else {
         return;
     };

@@ -25,7 +25,7 @@ for port, off in ((4001, 1), (4002, 0)):
 "#;
 
 #[test]
-fn a_datagram_that_its_receiver_discards_is_no_flow() {
+fn discarded_datagram_is_no_flow() {
     let Some(mut border) = Border::new("wrong checksums") else {
         return;
     };

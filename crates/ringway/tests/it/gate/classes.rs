@@ -14,7 +14,7 @@ const NAMES: &str = "[[rule]]\nname = \"programs\"\napp = \"http\"\nfile_name = 
 const SCANNED: &str = "[[rule]]\nname = \"web\"\napp = \"http\"\naction = \"scan\"\nclass = \"bulk\"\nfailure = \"closed\"\n";
 
 #[test]
-fn flows_that_are_followed_or_scanned_get_the_rate_of_their_class() -> Tested {
+fn read_flows_get_the_rate_of_their_class() -> Tested {
     all(vec![
         on_both("classes of followed flows", |path| kept_to(path, NAMES)),
         on_both("classes of scanned flows", |path| kept_to(path, SCANNED)),
@@ -44,7 +44,7 @@ fn kept_to(path: GatePath, policy: &str) -> Compared {
 
 /// The class of a flow is a place in its mark, which must go on to mean the same class.
 #[test]
-fn a_flow_stays_in_its_class_when_the_policy_gets_another_class() -> Tested {
+fn additional_class_moves_no_existing_flow() -> Tested {
     all(vec![on_both("classes from policy to policy", kept_in)])
 }
 

@@ -36,9 +36,9 @@ const TALK: u64 = 100_000;
 /// behaviour: that may take 64 packets (`MAX_UNDECIDED_PACKETS`), of up to 64 KiB where they are
 /// joined.
 pub(super) const GUESSED: u64 = 2 * 64 * 65_536;
-/// Who got nothing starts his program again after this time: that is long enough for a connection
-/// to be known by its behaviour.
-pub(super) const ANEW: Duration = Duration::from_secs(20);
+/// A program that got nothing is restarted after this time: that is long enough for a connection to
+/// be known by its behaviour.
+pub(super) const RESTART_AFTER: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Debug)]
 enum Client {
@@ -102,8 +102,8 @@ impl Swarm {
         fs::read(self.torrent.file("fetch")).is_ok_and(|bytes| bytes == self.bytes)
     }
 
-    /// Whoever fetches ends his program and starts it again.
-    fn anew(&mut self, border: &Border, fetch: Client, wire: Wire) -> Tested {
+    /// Ends the program that fetches and starts it again.
+    fn restart(&mut self, border: &Border, fetch: Client, wire: Wire) -> Tested {
         self.fetch.take();
         self.fetch = Some(fetch.start(&self.torrent, border, "fetch", wire)?);
         Ok(())
@@ -173,7 +173,7 @@ fn tracker_outside(border: &Border) -> Tested<String> {
     )?)
 }
 
-/// The programs try once or twice within a minute: whoever uses them tries more often.
+/// The programs try once or twice within a minute: restarted, they try more often.
 fn blocked(clients: [Client; 2], wire: Wire) -> Job<'static> {
     let name = format!("blocked {clients:?} {wire:?}");
     on_both(name.clone(), move |path| {
@@ -200,7 +200,9 @@ fn blocked(clients: [Client; 2], wire: Wire) -> Job<'static> {
                 let came = on_wire(&border).unwrap_or(0);
                 (came > most).then(|| format!("{came} bytes\n{}", swarm.borrow().log()))
             },
-            every(ANEW, || swarm.borrow_mut().anew(&border, clients[1], wire)),
+            every(RESTART_AFTER, || {
+                swarm.borrow_mut().restart(&border, clients[1], wire)
+            }),
         )?;
         border.audit_when(|events| {
             let mut events = events.iter().filter(|event| to_seed(event));
@@ -222,7 +224,7 @@ pub(super) fn all_blocked() -> Vec<Job<'static>> {
 }
 
 #[test]
-fn torrents_of_transmission_and_aria2_come_through_where_they_may() -> Tested {
+fn transmission_and_aria2_torrents_pass_where_allowed() -> Tested {
     all(vec![
         allowed(FROM_ARIA2, Wire::Plain),
         allowed(FROM_ARIA2, Wire::Encrypted),
@@ -248,8 +250,8 @@ fn shaped(clients: [Client; 2], wire: Wire) -> Job<'static> {
         let swarm = RefCell::new(swarm);
         // A program whose first calls fail calls again after minutes only.
         let log = || swarm.borrow().log();
-        let anew = || swarm.borrow_mut().anew(&border, clients[1], wire);
-        reaches_or(SLOW, &border.client, log, anew)?;
+        let restart = || swarm.borrow_mut().restart(&border, clients[1], wire);
+        reaches_or(SLOW, &border.client, log, restart)?;
         border.seen()
     })
 }

@@ -30,15 +30,14 @@ const SLOWER: f64 = 64e3;
 /// Seconds until it has begun, and to measure: both within its first block.
 const IN_A_BLOCK: [f64; 2] = [6.0, 12.0];
 /// More bytes than all that two programs say to each other and to the server without any of a file,
-/// until both begin anew.
+/// until both are restarted.
 const HELLOS: u64 = 30_000;
-/// aMule that was sent away asks again after many minutes: whoever uses it begins anew after this
-/// time.
-const ANEW: Duration = Duration::from_secs(16);
+/// aMule that was sent away asks again after many minutes: it is restarted after this time.
+const RESTART_AFTER: Duration = Duration::from_secs(16);
 /// It is let in, asks for sources, and waits for its turn.
 const SOON: Duration = Duration::from_secs(60);
-/// aMule that has asked too early or was sent away asks again after many minutes: then both begin
-/// anew.
+/// aMule that has asked too early or was sent away asks again after many minutes: then both
+/// are restarted.
 const ATTEMPTS: usize = 4;
 /// What is said to the server passes: it only tells that this host takes part, which is all that
 /// gives an obfuscated connection away.
@@ -154,7 +153,7 @@ fn blocked(obfuscated: bool) -> Job<'static> {
         // What earlier pairs said is no part of a file either; there are more of them on a busy
         // machine.
         let before = Cell::new(on_wire(&border)?);
-        let anew = || {
+        let restart = || {
             // The ports are the same ones.
             pair.take();
             before.set(on_wire(&border)?);
@@ -170,7 +169,7 @@ fn blocked(obfuscated: bool) -> Job<'static> {
                 let came = on_wire(&border).map_or(0, |all| all.saturating_sub(before.get()));
                 (came > HELLOS).then(|| format!("{came} bytes: {}", border.status()))
             },
-            every(ANEW, anew),
+            every(RESTART_AFTER, restart),
         )?;
         border.seen_again()
     })

@@ -1,4 +1,4 @@
-//! The gateway's end while files go by: killed under load, or begun anew with its rules left in the
+//! The gateway's end while files go by: killed under load, or restarted with its rules left in the
 //! kernel.
 
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -86,7 +86,7 @@ fn killed_under_load(border: &mut Border) -> Tested<(Vec<Download>, Arc<AtomicUs
 }
 
 #[test]
-fn downloads_that_are_scanned_end_whole_though_the_gateway_is_killed() -> Tested {
+fn scanned_downloads_end_whole_after_a_kill() -> Tested {
     on_each(|path| {
         // What a rule says for itself is for a gateway that is there.
         for failure in ["open", "closed"] {
@@ -127,7 +127,7 @@ fn downloads_that_are_scanned_end_whole_though_the_gateway_is_killed() -> Tested
 
 /// That nothing comes takes a time to show.
 #[test]
-fn nothing_more_of_scanned_downloads_comes_once_a_gateway_that_fails_closed_is_killed() -> Tested {
+fn killed_gateway_failing_closed_stops_scanned_downloads() -> Tested {
     let Some(mut border) = Border::new("a gateway killed while it scans, failing closed") else {
         return Ok(());
     };
@@ -298,7 +298,7 @@ const OTHERS: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\nac
 const ALLOWED: &str = "[[rule]]\nname = \"web\"\napp = \"http\"\naction = \"allow\"\n";
 
 #[test]
-fn a_gateway_with_other_marks_does_not_begin_behind_the_rules_that_one_has_left() -> Tested {
+fn other_marks_are_refused_behind_left_rules() -> Tested {
     let Some(mut border) = Border::new("rules with other marks") else {
         return Ok(());
     };
@@ -336,8 +336,9 @@ fn under_each(
     })
 }
 
+/// They keep their class.
 #[test]
-fn connections_that_are_decided_or_fail_open_outlive_a_restart_and_keep_their_class() -> Tested {
+fn decided_and_fail_open_connections_outlive_a_restart() -> Tested {
     let body = random_bytes("restarted", LONG);
     let policies = [
         ("no rule of it", OTHERS.to_owned()),
@@ -374,7 +375,7 @@ fn connections_that_are_decided_or_fail_open_outlive_a_restart_and_keep_their_cl
 }
 
 #[test]
-fn a_scanned_download_does_not_outlive_a_restart_where_files_must_be_scanned() -> Tested {
+fn failing_closed_ends_scanned_downloads_at_a_restart() -> Tested {
     let body = random_bytes("restarted", LONG);
     let policies = [
         ("the gateway", format!("{CLOSED}{SCAN}")),

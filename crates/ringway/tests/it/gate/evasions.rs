@@ -27,7 +27,7 @@ use super::changes::{CHANGES, Change, parts};
 
 /// Between two packets of a conversation, at the least.
 const PAUSE: Duration = Duration::from_millis(1);
-/// What is sent last, after which nothing more is to come; nobody listens there.
+/// What is sent last, after which nothing more is to come; no program listens there.
 const LAST: u16 = 9;
 
 /// Captures made in code, and those of real programs.
@@ -98,7 +98,7 @@ struct Queues(File);
 
 impl Queues {
     fn of(host: &Host) -> Tested<Queues> {
-        // Whoever opens it decides whose it is.
+        // The process that opens it decides whose it is.
         let open = || File::open("/proc/thread-self/net/netfilter/nfnetlink_queue");
         Ok(Queues(host.enter(open)??))
     }
@@ -201,8 +201,7 @@ fn evading(name: &'static str, policy: String) -> Job<'static> {
 }
 
 #[test]
-fn verdicts_are_the_same_on_both_paths_however_conversations_are_cut_mixed_up_and_disguised()
--> Tested {
+fn disguised_conversations_get_equal_verdicts_on_both_paths() -> Tested {
     let rule = |apps: [&str; 5], more: &str| {
         format!("[[rule]]\nname = \"these\"\napp = {apps:?}\n{more}\n")
     };

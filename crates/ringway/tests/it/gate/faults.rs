@@ -55,7 +55,7 @@ fn passed_a_full_queue(border: &mut Border, port: u16) -> usize {
 }
 
 #[test]
-fn packets_pass_a_full_queue_or_do_not_as_the_policy_at_work_says() -> Tested {
+fn full_queue_follows_the_active_policy() -> Tested {
     on_each(|path| {
         let Some(mut border) = Border::on("a full queue", path) else {
             return Ok(());
@@ -130,8 +130,9 @@ fn is_blocked(border: &Border, port: u16) -> Tested<bool> {
     Ok(ended.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset))
 }
 
+/// Nor does it stop decisions.
 #[test]
-fn a_full_disk_stops_no_traffic_and_no_decision_and_what_is_lost_is_counted() -> Tested {
+fn full_disk_stops_no_traffic_and_counts_losses() -> Tested {
     on_each(|path| {
         let Some(mut border) = Border::on("a full disk", path) else {
             return Ok(());

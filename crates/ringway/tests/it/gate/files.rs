@@ -72,14 +72,14 @@ pub(super) fn fetch(border: &Border, into: &Path, names: &[&str]) -> Option<i32>
 }
 
 #[test]
-fn the_next_file_of_a_connection_is_judged_though_the_first_was_left_to_the_kernel() -> Tested {
+fn next_file_is_judged_after_an_offloaded_one() -> Tested {
     all(vec![on_both("files of one connection", |path| {
         named("files of one connection", path, &[])
     })])
 }
 
 #[test]
-fn a_host_that_gives_packets_their_connections_marks_changes_no_verdict() -> Tested {
+fn connection_marks_of_the_host_change_no_verdict() -> Tested {
     // As hosts with several ways out do.
     let restored = "iptables -t mangle -A PREROUTING -j CONNMARK --restore-mark";
     all(vec![on_both("marks given back", move |path| {

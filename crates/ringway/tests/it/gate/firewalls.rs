@@ -11,7 +11,7 @@ const POLICY: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\nac
 const OFTEN: [&str; 3] = ["--enforce", "--rules-look", "2s"];
 const PORT: u16 = 8_001;
 const BODY: &[u8] = b"what arrives though somebody has changed the rules";
-/// What a firewall does that loads its rules anew.
+/// What a firewall does that reloads its rules.
 const FLUSH: &str = "for t in iptables ip6tables; do $t -t mangle -F; $t -t mangle -X; done";
 /// A rule before all others that leaves nothing of marks: what comes back from the queue with a
 /// verdict is queued again.
@@ -26,8 +26,9 @@ fn until_put_back(border: &Border, (before, times): (&str, u64)) -> Tested {
     )
 }
 
+/// Another program removes them, or puts its own before them.
 #[test]
-fn rules_that_another_program_takes_out_or_stands_before_are_put_back() -> Tested {
+fn displaced_rules_are_put_back() -> Tested {
     on_each(|path| {
         let Some(mut border) = Border::on("another program's rules", path) else {
             return Ok(());
@@ -61,7 +62,7 @@ const PLACES: &str = "[gateway]\nterminate = [8001]\n\n[classes.slow]\nrate = \"
                       app = \"bittorrent\"\naction = \"shape\"\nclass = \"slow\"\n";
 
 #[test]
-fn redirections_and_classes_that_another_program_takes_out_are_put_back() -> Tested {
+fn removed_redirections_and_classes_are_put_back() -> Tested {
     on_each(|path| {
         let Some(mut border) = Border::on("another program's ways", path) else {
             return Ok(());
@@ -108,7 +109,7 @@ fn redirections_and_classes_that_another_program_takes_out_are_put_back() -> Tes
 const FOREIGN: &str = "nft insert rule ip mangle FORWARD numgen random mod 4 == 1 continue";
 
 #[test]
-fn a_table_that_cannot_be_listed_is_told_and_gets_nothing_twice() -> Tested {
+fn unlistable_table_is_reported_and_gets_no_duplicates() -> Tested {
     let test = "a table that iptables cannot list";
     let Some(mut border) = Border::new(test) else {
         return Ok(());
@@ -136,7 +137,7 @@ fn a_table_that_cannot_be_listed_is_told_and_gets_nothing_twice() -> Tested {
 
 /// The rules name interfaces: one that is called otherwise now is let through by them.
 #[test]
-fn a_border_whose_interface_is_renamed_is_told_of_until_it_is_back() -> Tested {
+fn renamed_interface_is_reported_until_it_is_back() -> Tested {
     on_each(|path| {
         let Some(mut border) = Border::on("a renamed interface", path) else {
             return Ok(());

@@ -17,7 +17,7 @@ const BLOCK: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\nact
 const DHT: &[u8] = b"d1:ad2:id20:abcdefghij0123456789e1:q4:ping1:t2:aa1:y1:qe";
 /// Below 1024, as services have it, and above.
 const PORTS: [u16; 2] = [443, 6_881];
-/// Of what is forged from inside, and from outside: nobody can send both.
+/// Of what is forged from inside, and from outside: no host can send both.
 const OWN_PORTS: [u16; 2] = [20_000, 20_001];
 
 fn handshake() -> Vec<u8> {
@@ -69,7 +69,7 @@ fn is_served(border: &Border, server: SocketAddr) -> Tested {
 }
 
 #[test]
-fn a_forged_packet_is_dropped_by_itself_and_harms_nobody() -> Tested {
+fn packet_in_anothers_name_blocks_only_itself() -> Tested {
     on_each(|path| {
         let Some(mut border) = Border::on("forged packets", path) else {
             return Ok(());

@@ -51,7 +51,7 @@ fn commands(block: &'static str) -> impl Iterator<Item = &'static str> {
     block.lines().map(bare).filter(|line| !line.is_empty())
 }
 
-/// Whoever follows the document.
+/// A reader who follows the document.
 struct Reader {
     border: Border,
     /// Keeps the room.
@@ -276,7 +276,7 @@ fn has(said: &str, words: &str) -> Tested {
 }
 
 #[test]
-fn whoever_follows_the_how_to_gets_what_it_says() -> Tested {
+fn every_step_does_what_it_says() -> Tested {
     let Some(mut reader) = Reader::new()? else {
         return Ok(());
     };
@@ -397,7 +397,7 @@ fn enforce(reader: &mut Reader) -> Tested {
     has(&reader.shell(confirm)?, "border.toml stays")?;
     let status = reader.shell("ringway gate status")?;
     has(&status, "enforcing")?;
-    // Nobody confirms this one.
+    // This one is not confirmed.
     reader.shell("ringway gate apply border.toml --observe --confirm 1s")?;
     let status = || {
         reader

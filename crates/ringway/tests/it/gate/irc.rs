@@ -36,8 +36,8 @@ struct Talk {
 }
 
 impl Talk {
-    /// Both in the channel. Whoever is thrown out stays out: whether it calls again before the end
-    /// would be a matter of time.
+    /// Both in the channel. A client that is thrown out stays out: whether it reconnects before the
+    /// end would be a matter of time.
     fn begin(border: &Border) -> Tested<Talk> {
         let mut talk = Talk::start(border)?;
         for who in [&mut talk.alice, &mut talk.bob] {
@@ -315,8 +315,9 @@ fn names(path: GatePath) -> Compared {
     }
 }
 
+/// Audited, stopped at a keyword, refused by name, scanned.
 #[test]
-fn irc_of_irssi_is_written_down_stopped_at_a_word_filtered_and_scanned() -> Tested {
+fn irssi_messages_and_files_follow_the_policy() -> Tested {
     all(vec![
         on_both("conversation", conversation),
         on_both("heard", heard),

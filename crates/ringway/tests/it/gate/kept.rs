@@ -9,8 +9,9 @@ use crate::random_bytes;
 const KEEP: &str =
     "[[rule]]\nname = \"keep\"\napp = \"http\"\naction = \"allow\"\naudit_file = true\n";
 
+/// A smaller one is kept under its hash.
 #[test]
-fn a_file_is_kept_under_its_hash_and_one_that_is_too_large_is_only_written_down() -> Tested {
+fn oversized_file_is_audited_but_not_kept() -> Tested {
     on_each(|path| {
         let Some(mut border) = Border::on("kept files", path) else {
             return Ok(());
@@ -48,8 +49,9 @@ fn a_file_is_kept_under_its_hash_and_one_that_is_too_large_is_only_written_down(
     })
 }
 
+/// What the first one has under way stays.
 #[test]
-fn a_second_gateway_is_refused_the_folder_and_what_the_first_has_under_way_stays() -> Tested {
+fn second_gateway_is_refused_the_folder() -> Tested {
     on_each(|path| {
         let Some(mut border) = Border::on("a folder of two gateways", path) else {
             return Ok(());
@@ -73,7 +75,7 @@ fn a_second_gateway_is_refused_the_folder_and_what_the_first_has_under_way_stays
             border.traces().contains("RINGWAY"),
             "the first one's rules are gone"
         );
-        // One that was killed keeps nobody out, and nothing of what it had under way is left.
+        // One that was killed keeps no other out, and nothing of what it had under way is left.
         border.daemon().kill().unwrap();
         border.up(KEEP, &[]);
         assert!(!under_way.exists());

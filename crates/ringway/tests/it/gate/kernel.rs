@@ -73,8 +73,8 @@ fn say(
 
 /// It is answered, or not.
 pub(super) fn answered(border: &Border, server: &str, what: &[u8], wanted: bool) -> Tested {
-    // What is blocked by what it says has to get that far; and whoever is to be answered may wait,
-    // on a busy machine.
+    // What is blocked by what it says has to get that far; and a client that is to be answered
+    // may wait, on a busy machine.
     let patience = match wanted || what != ANYTHING {
         true => DEADLINE,
         false => PATIENCE,
@@ -86,13 +86,13 @@ pub(super) fn answered(border: &Border, server: &str, what: &[u8], wanted: bool)
     Ok(())
 }
 
-/// What calls there is blocked by what it says, and the kernel refuses whoever calls like that.
+/// A connection there is blocked by what it says, and the kernel refuses those that match it.
 pub(super) fn refused_at(border: &Border, server: &str) -> Tested {
     answered(border, server, HELLO, false)?;
     refused_again(border, server)
 }
 
-/// The kernel refuses whoever calls like one that is blocked, and nobody has called since.
+/// The kernel refuses new connections that match a blocked one, and these are the first since.
 pub(super) fn refused_again(border: &Border, server: &str) -> Tested {
     for _attempt in 0..3 {
         answered(border, server, ANYTHING, false)?;
@@ -107,8 +107,8 @@ pub(super) fn count(status: &Value, name: &str) -> u64 {
     status["in_kernel"][name].as_u64().unwrap_or(u64::MAX)
 }
 
-/// A page passes without a question, a torrent is blocked, and whoever calls like that is refused;
-/// `server` is where the client calls.
+/// A page passes without a question, a torrent is blocked, and new connections that match it are
+/// refused; `server` is where the client connects.
 pub(super) fn page_passes_and_torrent_is_refused(border: &Border, server: &str) -> Tested {
     let [page, torrent] = [80, 6881].map(|port| format!("{server}:{port}"));
     answered(border, &page, PAGE, true)?;
@@ -162,7 +162,7 @@ impl Bpffs {
 
 impl Drop for Bpffs {
     fn drop(&mut self) {
-        // It goes with the test in any case, as soon as nobody uses it.
+        // It goes with the test in any case, as soon as no process uses it.
         unmount(&*self.0, UnmountFlags::DETACH).ok();
     }
 }
@@ -204,7 +204,7 @@ pub(super) fn said_back(stream: &mut TcpStream, what: &[u8]) -> io::Result<()> {
 }
 
 #[test]
-fn a_rule_about_addresses_leaves_all_others_to_the_kernel() -> Tested {
+fn address_rule_leaves_all_others_to_the_kernel() -> Tested {
     let Some(mut border) = border("rules about addresses and the kernel") else {
         return Ok(());
     };
@@ -262,8 +262,7 @@ fn the_doctor_names_each_thing_that_is_needed() {
 }
 
 #[test]
-fn what_the_policy_does_not_care_about_is_not_asked_about_and_the_rest_is_named_as_ever() -> Tested
-{
+fn irrelevant_flows_pass_unasked_and_others_are_named() -> Tested {
     passes_and_names("what the kernel need not ask about", "1")
 }
 

@@ -29,8 +29,8 @@ fn names(body: &str, name: &str) -> bool {
     words.any(|word| word == name)
 }
 
-/// Whether a function is done on both paths: it is a scenario, which whoever gets it has to
-/// compare, does some, or is done in one.
+/// Whether a function is done on both paths: it is a scenario, which its caller has to compare,
+/// does some, or is done in one.
 fn is_on_both(source: &str, name: &str, (signature, body): (&str, &str)) -> bool {
     let mut scenarios = functions(source).filter(|(_, (signature, _))| is_scenario(signature));
     is_scenario(signature)
@@ -39,7 +39,7 @@ fn is_on_both(source: &str, name: &str, (signature, body): (&str, &str)) -> bool
 }
 
 #[test]
-fn every_test_that_the_matrix_names_is_there_and_its_cells_are_done_on_both_paths() -> Tested {
+fn named_tests_exist_and_run_on_both_paths() -> Tested {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(root.join("../../docs/dev/live-matrix.md"))?;
     let (cells, faults) = text.split_once("## Faults").ok_or("no faults")?;
@@ -74,7 +74,7 @@ fn every_test_that_the_matrix_names_is_there_and_its_cells_are_done_on_both_path
 }
 
 #[test]
-fn a_cell_on_one_path_is_found_beside_one_on_both() -> Tested {
+fn cell_on_one_path_only_is_found() -> Tested {
     let source = "fn seen(path: GatePath) -> Compared {\n    go(path)\n}\n\nfn both() -> Tested {\n    all(vec![on_both(\"seen\", seen)])\n}\n\n\
         fn by_jobs() -> Tested {\n    all([1].map(seen).into())\n}\n\nfn one() -> Tested {\n    let mut unseen = up();\n    go(&mut unseen)\n}\n";
     for (name, on_both) in [

@@ -9,7 +9,7 @@ use crate::random_bytes;
 const NAMES: &str = "[[rule]]\nname = \"no-programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n\n[[rule]]\nname = \"rest\"\napp = \"http\"\naction = \"audit\"\n";
 
 #[test]
-fn files_that_would_be_blocked_arrive_and_are_written_down() -> Tested {
+fn would_be_blocked_files_arrive_and_are_audited() -> Tested {
     all(vec![on_both("observed files", observed)])
 }
 

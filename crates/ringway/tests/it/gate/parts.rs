@@ -43,7 +43,7 @@ fn without(border: &mut Border) -> Vec<String> {
         .collect()
 }
 
-/// Somebody is blocked, and the kernel refuses whoever calls like that.
+/// A peer is blocked, and the kernel refuses new connections that match it.
 fn refuses(border: &Border) -> Tested {
     let server = format!("{SERVER}:6881");
     echo(border, &server)?;
@@ -69,7 +69,7 @@ fn ended(border: &mut Border, bpffs: &Bpffs) -> Tested {
 }
 
 #[test]
-fn gate_down_takes_out_all_that_a_killed_gateway_has_left() -> Tested {
+fn gate_down_removes_what_a_killed_gateway_left() -> Tested {
     for at in ["tc", "xdp"] {
         let Some(mut border) = border("gate down after a killed gateway") else {
             return Ok(());
@@ -98,7 +98,7 @@ fn gate_down_takes_out_all_that_a_killed_gateway_has_left() -> Tested {
 }
 
 #[test]
-fn without_tc_the_packet_filters_programs_do_their_part() -> Tested {
+fn packet_filter_programs_replace_missing_tc() -> Tested {
     let Some(mut border) = border("the in-kernel path without tc") else {
         return Ok(());
     };
@@ -155,7 +155,7 @@ fn user_space_does_without_tc() -> Tested {
 }
 
 #[test]
-fn without_the_packet_filters_match_tc_does_its_part() -> Tested {
+fn tc_replaces_missing_packet_filter_match() -> Tested {
     let Some(mut border) = border("the in-kernel path without xt_bpf") else {
         return Ok(());
     };
@@ -175,8 +175,9 @@ fn without_the_packet_filters_match_tc_does_its_part() -> Tested {
 }
 
 /// A tunnel's packets have no Ethernet header.
+/// At other interfaces it stays where it was.
 #[test]
-fn at_a_tunnel_the_cache_stands_in_the_packet_filter_and_elsewhere_where_it_did() -> Tested {
+fn tunnel_cache_stands_in_the_packet_filter() -> Tested {
     let Some(mut border) = border("the in-kernel path at a tunnel") else {
         return Ok(());
     };

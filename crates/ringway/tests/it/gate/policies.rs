@@ -13,7 +13,7 @@ fn file(folder: &Path, name: &str, text: &str) -> String {
 }
 
 #[test]
-fn a_policy_in_order_passes_and_says_how_much_it_has() {
+fn valid_policy_passes_and_is_summarised() {
     let example = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../examples/policies/office.toml"
@@ -30,7 +30,7 @@ fn a_policy_in_order_passes_and_says_how_much_it_has() {
 }
 
 #[test]
-fn each_fault_has_its_line_and_the_exit_code_is_2() {
+fn faults_name_their_lines_and_exit_with_2() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), "bad.toml", &format!("{BLOCK}colour = 1\n"));
     let outcome = run(&["gate", "check", &path]);
@@ -56,7 +56,7 @@ fn each_fault_has_its_line_and_the_exit_code_is_2() {
 }
 
 #[test]
-fn rules_on_files_that_are_not_read_are_refused() {
+fn rules_on_unread_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     for app in ["bittorrent", "edonkey", "directconnect"] {
         for (condition, action) in [("file_name = \"*.exe\"\n", "block"), ("", "scan")] {
@@ -75,7 +75,7 @@ fn rules_on_files_that_are_not_read_are_refused() {
 }
 
 #[test]
-fn a_failing_test_of_the_policy_gives_exit_code_1() {
+fn failing_policy_test_exits_with_1() {
     let folder = tempfile::tempdir().unwrap();
     let test = "[[test]]\nname = \"web\"\napp = \"http\"\nclient = \"10.0.0.1:1\"\nserver = \"10.0.0.2:80\"\nexpect = \"block\"\n";
     let path = file(folder.path(), "p.toml", &format!("{BLOCK}{test}"));
@@ -97,7 +97,7 @@ fn a_failing_test_of_the_policy_gives_exit_code_1() {
 }
 
 #[test]
-fn a_replay_says_what_would_have_happened_to_each_flow() {
+fn replay_reports_the_verdict_of_each_flow() {
     let folder = tempfile::tempdir().unwrap();
     let samples = ringway_gateway::samples::write(folder.path()).unwrap();
     let path = file(folder.path(), "p.toml", BLOCK);
@@ -122,7 +122,7 @@ fn a_replay_says_what_would_have_happened_to_each_flow() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said_in_one_line() {
+fn unreadable_files_get_one_line() {
     for arguments in [
         ["gate", "check", "/nowhere.toml"].as_slice(),
         &[
@@ -160,7 +160,7 @@ fn what_cannot_be_read_is_said_in_one_line() {
 }
 
 #[test]
-fn queues_that_there_are_not_are_refused_before_anything_is_done() {
+fn missing_queues_are_refused_before_any_change() {
     let folder = tempfile::tempdir().unwrap();
     let policy = folder.path().join("policy.toml");
     std::fs::write(&policy, "").unwrap();

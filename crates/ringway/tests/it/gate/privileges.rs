@@ -12,14 +12,14 @@ const NEEDED: u64 = 1 << 12 | 1 << 13;
 const FOR_KERNEL_PATH: u64 = 1 << 39;
 
 #[test]
-fn every_thread_keeps_the_capabilities_that_it_needs_and_no_others() {
+fn threads_keep_only_the_capabilities_they_need() {
     if let Some(border) = Border::new("privileges") {
         keeps(border, "user", NEEDED);
     }
 }
 
 #[test]
-fn so_it_does_on_the_in_kernel_path() {
+fn kernel_path_threads_keep_only_needed_capabilities() {
     if let Some(border) = super::kernel::border("privileges of the in-kernel path") {
         keeps(border, "kernel", NEEDED | FOR_KERNEL_PATH);
     }
@@ -27,7 +27,7 @@ fn so_it_does_on_the_in_kernel_path() {
 
 /// Root owns nearly all files: without capabilities it could write them all the same.
 #[test]
-fn it_writes_in_its_own_folders_only_and_may_not_call_what_it_never_needs() {
+fn writes_and_system_calls_are_confined() {
     for path in ["user", "kernel"] {
         let border = match path {
             "user" => Border::new("confinement"),
@@ -63,7 +63,7 @@ fn it_writes_in_its_own_folders_only_and_may_not_call_what_it_never_needs() {
 }
 
 #[test]
-fn who_answers_for_packets_comes_before_others_and_who_scans_behind_them() {
+fn packet_threads_are_raised_and_scanner_threads_lowered() {
     let Some(mut border) = Border::new("priorities of threads") else {
         return;
     };

@@ -40,7 +40,7 @@ fn chat(border: &Border) -> Tested {
     Ok(())
 }
 
-/// Sends a file to whoever calls.
+/// Sends a file to each client that connects.
 fn files(border: &Border) -> Tested {
     let listener = border
         .server
@@ -48,7 +48,7 @@ fn files(border: &Border) -> Tested {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            // Whoever is blocked breaks it off.
+            // A client that is blocked breaks it off.
             thread::spawn(move || stream.write_all(&random_bytes("song", FILE)).ok());
         }
     });
@@ -75,7 +75,7 @@ fn fetched(border: &Border) -> Tested<Vec<usize>> {
 }
 
 #[test]
-fn files_that_a_chat_announces_are_known_whichever_queue_gets_them() -> Tested {
+fn announced_files_are_known_in_any_queue() -> Tested {
     for path in [GatePath::User, GatePath::Kernel] {
         let Some(mut border) = Border::on("announcements and queues", path) else {
             continue;

@@ -111,7 +111,7 @@ fn policy(folder: &Path) -> String {
 }
 
 #[test]
-fn a_long_capture_takes_no_more_memory_than_a_short_one() -> Tested {
+fn memory_is_independent_of_the_captures_length() -> Tested {
     let folder = tempfile::tempdir()?;
     let mut replay = Command::new(env!("CARGO_BIN_EXE_ringway"))
         .args([

@@ -65,7 +65,7 @@ fn a_blocked_connection_is_reset_at_both_ends() -> Tested {
 }
 
 #[test]
-fn so_it_is_through_address_translation() -> Tested {
+fn translated_connection_is_reset_at_both_ends() -> Tested {
     on_each(|path| {
         let Some(mut border) = Border::on("resets through NAT", path) else {
             return Ok(());
@@ -84,7 +84,7 @@ fn so_it_is_through_address_translation() -> Tested {
 }
 
 #[test]
-fn so_it_is_over_ipv6() -> Tested {
+fn ipv6_connection_is_reset_at_both_ends() -> Tested {
     on_each(|path| {
         let Some(mut border) = Border::on("resets over IPv6", path) else {
             return Ok(());
@@ -99,8 +99,9 @@ fn so_it_is_over_ipv6() -> Tested {
     })
 }
 
+/// The bridge has no address.
 #[test]
-fn so_it_is_across_a_bridge_that_has_no_address() -> Tested {
+fn bridged_connection_is_reset_at_both_ends() -> Tested {
     on_each(|path| {
         let test = format!("resets across a bridge, path {}", path.word());
         let Some(mut border) = Border::bridged(&test).and_then(|border| border.by(&test, path))
@@ -112,8 +113,8 @@ fn so_it_is_across_a_bridge_that_has_no_address() -> Tested {
         let status = border.status();
         assert_eq!((client, server), (RESET, RESET), "{test}: {status}");
         assert_eq!(peer, CLIENT.parse::<IpAddr>().unwrap());
-        // Where the kernel passes what it can, nobody has seen the server's address on its link
-        // before.
+        // Where the kernel passes what it can, the gateway has not seen the server's address on its
+        // link before.
         let passed = status["in_kernel"]["passed"].as_u64();
         let passed = passed.is_some_and(|passed| passed > 0);
         // With `auto` it depends on the kernel.

@@ -97,7 +97,7 @@ fn told(events: &[Value]) -> BTreeMap<u64, usize> {
 }
 
 #[test]
-fn a_gateway_that_is_killed_under_load_carries_on_where_it_was() -> Tested {
+fn gateway_killed_under_load_continues_its_flows() -> Tested {
     let Some(mut border) = border("a restart under load on the in-kernel path") else {
         return Ok(());
     };
@@ -124,7 +124,7 @@ fn a_gateway_that_is_killed_under_load_carries_on_where_it_was() -> Tested {
     for stream in &mut quiet {
         said_back(stream, LINE)?;
     }
-    // Nobody's decision takes more than 64 packets.
+    // No decision takes more than 64 packets.
     until("some say too little", String::new, || {
         talks.iter().all(|talk| talk.turns() > 64)
     })?;
@@ -160,27 +160,24 @@ fn a_gateway_that_is_killed_under_load_carries_on_where_it_was() -> Tested {
         let ended = talk.thread.join().map_err(|_| "a conversation panicked")?;
         ended.map_err(|error| format!("conversation {number}: {error}"))?;
     }
-    nothing_began_anew(&border, &ports)
+    no_flow_is_midway(&border, &ports)
 }
 
 /// Of none of these connections, of which the later ones are torrents, a beginning was missed, and
 /// none was told of twice.
-fn nothing_began_anew(border: &Border, ports: &[u64]) -> Tested {
+fn no_flow_is_midway(border: &Border, ports: &[u64]) -> Tested {
     let status = border.status();
     if count(&status, "lost") != 0 {
         return wrong(format!("beginnings were lost: {status}"));
     }
     // Of those who were quiet nothing was decided: they are looked at from where they go on.
     let flows = border.ask(&["flows"]).objects()?;
-    let anew = |flow: &&Value| {
+    let midway = |flow: &&Value| {
         flow["midway"] == true && ports.iter().any(|port| flow["client_port"] == *port)
     };
-    let anew: Vec<&Value> = flows.iter().filter(anew).collect();
-    if !anew.is_empty() {
-        return wrong(format!(
-            "{} begun anew in the middle: {anew:#?}",
-            anew.len()
-        ));
+    let midway: Vec<&Value> = flows.iter().filter(midway).collect();
+    if !midway.is_empty() {
+        return wrong(format!("{} begun in the middle: {midway:#?}", midway.len()));
     }
     let told = told(&border.audit());
     let once = ports[EACH..].iter().all(|port| told.get(port) == Some(&1));

@@ -52,7 +52,7 @@ fn call(border: &Border, server: SocketAddr) -> Tested<TcpStream> {
 }
 
 #[test]
-fn a_torrent_from_the_port_of_a_page_is_blocked() -> Tested {
+fn torrent_from_the_port_of_page_is_blocked() -> Tested {
     on_each(|path| {
         let Some(mut border) = Border::on("a port that is used again", path) else {
             return Ok(());

@@ -112,7 +112,7 @@ fn findings(border: &Border, count: usize) -> Vec<Value> {
 }
 
 #[test]
-fn clean_files_arrive_whole_and_are_written_down_with_their_hash() -> Tested {
+fn clean_files_arrive_and_are_audited_with_hash() -> Tested {
     all(vec![on_both("clean files", clean)])
 }
 
@@ -151,7 +151,7 @@ fn clean(path: GatePath) -> Compared {
 }
 
 #[test]
-fn a_virus_across_any_boundary_of_windows_never_arrives_whole() -> Tested {
+fn virus_across_any_window_boundary_never_arrives_whole() -> Tested {
     all(vec![on_both(
         "a virus across boundaries",
         across_boundaries,
@@ -222,7 +222,7 @@ enum Trouble {
     Hangs,
     /// It is killed while a file goes by.
     Killed,
-    /// Nobody has ever listened at its socket.
+    /// No program has ever listened at its socket.
     NeverThere,
 }
 
@@ -307,8 +307,9 @@ fn in_trouble(trouble: Trouble, failure: &'static str, action: &'static str) -> 
     })
 }
 
+/// The audit says why.
 #[test]
-fn without_a_scanner_that_answers_the_policy_decides_and_the_audit_says_why() -> Tested {
+fn failed_scanner_leaves_the_decision_to_policy() -> Tested {
     let troubles = [Trouble::Hangs, Trouble::Killed, Trouble::NeverThere];
     let jobs = troubles.into_iter().flat_map(|trouble| {
         [
@@ -320,7 +321,7 @@ fn without_a_scanner_that_answers_the_policy_decides_and_the_audit_says_why() ->
 }
 
 #[test]
-fn a_policy_that_is_applied_decides_what_comes_without_a_scanner() -> Tested {
+fn applied_policy_decides_without_a_scanner() -> Tested {
     all(vec![on_both("a scanner that hangs", applied)])
 }
 
@@ -370,7 +371,7 @@ fn named(path: GatePath) -> Compared {
 }
 
 #[test]
-fn files_are_scanned_whole_over_a_line_that_loses_packets_and_mixes_them_up() -> Tested {
+fn files_are_scanned_whole_over_lossy_reordering_line() -> Tested {
     all(vec![on_both("scans over a lossy line", over_a_lossy_line)])
 }
 
@@ -401,7 +402,7 @@ fn over_a_lossy_line(path: GatePath) -> Compared {
 
 /// clamd refuses streams that are longer than its configuration says.
 #[test]
-fn files_longer_than_the_scanners_streams_are_scanned_in_parts() -> Tested {
+fn overlong_files_are_scanned_in_parts() -> Tested {
     let test = "a scanner with short streams";
     let Some(mut border) = Border::new(test) else {
         return Ok(());
@@ -465,7 +466,7 @@ fn look(scanner: &mut Clamav, direction: Direction, file: &[u8], whole: bool) ->
 
 /// Where a descriptor cannot be handed over, or too much is gathered, the file is streamed.
 #[test]
-fn a_file_is_handed_over_by_its_descriptor_or_streamed() -> Tested {
+fn file_is_passed_by_descriptor_or_streamed() -> Tested {
     let Some(clamd) = Clamd::start("Ringway.Test", VIRUS)? else {
         return without("files by descriptor and by stream", "clamd").map(drop);
     };

@@ -16,7 +16,7 @@ fn torrents_get_the_rate_of_their_class() -> Tested {
 }
 
 #[test]
-fn all_other_files_get_the_rate_of_their_class() -> Tested {
+fn other_files_get_the_rate_of_their_class() -> Tested {
     let mut jobs = vec![
         on_both("shaped eiskaltdcpp", directconnect::shaped),
         on_both("shaped curl", files::shaped),

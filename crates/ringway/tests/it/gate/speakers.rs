@@ -1,8 +1,8 @@
 //! Protocols whose programs are gone: Gnutella, FastTrack, MSNFTP and MSN Messenger, spoken by
 //! small programs over real sockets.
 //!
-//! Nobody says anything in Gnutella, FastTrack and MSNFTP that a keyword could be asked of; what is
-//! said in MSN Messenger has no rate.
+//! Gnutella, FastTrack and MSNFTP carry no text that a keyword could be asked of; what is said in
+//! MSN Messenger has no rate.
 
 use std::cell::Cell;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -52,7 +52,7 @@ fn pushed(border: &Border, speaker: impl Pusher, port: u16, file: &Shared) -> Te
     let listener = listen(&border.client, CLIENT, port)?;
     let stream = connect(&border.server, CLIENT, port)?;
     let giver = file.clone();
-    // Whoever is cut off gives no more.
+    // A speaker that is cut off sends no more.
     std::thread::spawn(move || speaker.push(stream, &giver).ok());
     let (stream, _) = listener.accept()?;
     stream.set_read_timeout(Some(DEADLINE))?;
@@ -295,14 +295,14 @@ fn transfers(speaker: impl Pusher, app: &str, path: GatePath) -> Compared {
 }
 
 #[test]
-fn files_of_gnutella_are_scanned_and_refused_by_name() -> Tested {
+fn gnutella_files_are_scanned_and_refused_by_name() -> Tested {
     all(vec![on_both("transfers of Gnutella", |path| {
         transfers(Gnutella, "gnutella", path)
     })])
 }
 
 #[test]
-fn files_of_fasttrack_are_scanned_and_refused_by_name() -> Tested {
+fn fasttrack_files_are_scanned_and_refused_by_name() -> Tested {
     all(vec![on_both("transfers of FastTrack", |path| {
         transfers(FastTrack, "fasttrack", path)
     })])
@@ -374,7 +374,7 @@ impl Conversation {
 }
 
 #[test]
-fn files_of_msn_messenger_are_scanned_and_refused_by_name() -> Tested {
+fn msn_files_are_scanned_and_refused_by_name() -> Tested {
     all(vec![on_both("files of MSN Messenger", files_of_msn)])
 }
 
@@ -414,7 +414,7 @@ fn files_of_msn(path: GatePath) -> Compared {
 }
 
 #[test]
-fn a_conversation_of_msn_messenger_is_written_down_and_stopped_at_a_word() -> Tested {
+fn msn_conversation_is_audited_and_stopped_at_keyword() -> Tested {
     all(vec![on_both(
         "a conversation of MSN Messenger",
         conversation,

@@ -1,5 +1,5 @@
-//! Connections that end at the gateway (`terminate`): the same files, the same verdicts, and nobody
-//! is worse off for it.
+//! Connections that end at the gateway (`terminate`): the same files, the same verdicts, and no
+//! client is worse off for it.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -93,7 +93,7 @@ fn scanned(test: &str, policy: &str, path: GatePath) -> Tested<Option<(Vec<Strin
 }
 
 #[test]
-fn files_are_scanned_and_written_down_as_on_the_way_of_packets() -> Tested {
+fn scans_and_audit_match_the_packet_path() -> Tested {
     on_each(|path| {
         let test = "files of connections that end here";
         let Some((as_packets, none)) = scanned(test, SCAN, path)? else {
@@ -113,7 +113,7 @@ fn files_are_scanned_and_written_down_as_on_the_way_of_packets() -> Tested {
 }
 
 #[test]
-fn files_come_as_fast_as_their_class_lets_them() -> Tested {
+fn files_come_at_the_rate_of_their_class() -> Tested {
     on_each(|path| {
         let Some((mut border, _nginx, _folder)) =
             web("a class of connections that end here", path)?
@@ -166,7 +166,7 @@ fn greeted(border: &Border) -> Tested<String> {
 }
 
 #[test]
-fn servers_see_the_clients_address_and_halves_end_by_themselves() -> Tested {
+fn client_address_is_kept_and_halves_end_independently() -> Tested {
     on_each(|path| {
         let Some(mut border) = Border::on("addresses of connections that end here", path) else {
             return Ok(());
@@ -225,8 +225,9 @@ fn a_translating_gateway_translates_them_as_well() -> Tested {
     })
 }
 
+/// Its own are reset when it is killed.
 #[test]
-fn what_was_there_before_goes_on_and_what_comes_after_a_killed_gateway_too() -> Tested {
+fn earlier_and_later_connections_outlive_the_gateway() -> Tested {
     on_each(|path| {
         let Some(mut border) = Border::on("ends of connections that end here", path) else {
             return Ok(());
@@ -267,7 +268,7 @@ fn what_was_there_before_goes_on_and_what_comes_after_a_killed_gateway_too() -> 
 }
 
 #[test]
-fn what_the_policy_blocks_is_reset_at_both_ends() -> Tested {
+fn blocked_connection_is_reset_at_both_ends() -> Tested {
     on_each(|path| {
         let Some(mut border) = Border::on("blocked connections that end here", path) else {
             return Ok(());
@@ -316,9 +317,9 @@ fn what_the_policy_blocks_is_reset_at_both_ends() -> Tested {
     })
 }
 
+/// The file itself is a flow of packets.
 #[test]
-fn a_file_that_is_announced_in_a_conversation_that_ends_here_is_known_as_a_flow_of_packets()
--> Tested {
+fn file_announced_in_terminated_conversation_is_known() -> Tested {
     on_each(|path| {
         let policy = format!("[gateway]\nterminate = 6667\n{}", irc::FILES);
         let test = "files announced where connections end here";
@@ -340,7 +341,7 @@ fn asked(mut stream: TcpStream) -> std::io::Result<Vec<u8>> {
 }
 
 #[test]
-fn marks_of_the_host_and_its_settings_of_routing_take_nothing_away() -> Tested {
+fn host_marks_and_routing_settings_break_nothing() -> Tested {
     on_each(|path| {
         let Some(mut border) = Border::on("the host's marks and connections that end here", path)
         else {
@@ -398,7 +399,7 @@ fn urgent_bytes_stop_nothing() -> Tested {
 }
 
 #[test]
-fn whoever_calls_again_from_the_same_port_hears_nothing_of_the_old_connection() -> Tested {
+fn reconnection_from_same_port_gets_no_old_bytes() -> Tested {
     on_each(|path| {
         let Some(mut border) = Border::on("a port that calls again", path) else {
             return Ok(());
@@ -441,7 +442,7 @@ fn whoever_calls_again_from_the_same_port_hears_nothing_of_the_old_connection() 
         old.shutdown(std::net::Shutdown::Write)?;
         old.set_read_timeout(Some(DEADLINE))?;
         old.read_exact(&mut [0; 20])?;
-        // Bytes that nobody has read make its end a reset.
+        // Bytes that it has not read make its end a reset.
         drop(old);
         let new = border.client.enter(call)??;
         let heard = asked(new)?;
@@ -458,7 +459,7 @@ fn whoever_calls_again_from_the_same_port_hears_nothing_of_the_old_connection() 
 /// One client opens connections, says nothing, and stays: others are served all the same, and where
 /// there is no place left connections go on as packets.
 #[test]
-fn whoever_takes_all_places_keeps_nobody_out() -> Tested {
+fn exhausted_slots_exclude_no_other_client() -> Tested {
     let Some(mut border) = Border::new("places of connections that end here") else {
         return Ok(());
     };

@@ -15,7 +15,7 @@ use super::beside::{
 };
 use super::border::{Border, DEADLINE, SERVER, skipped};
 use super::both::{Compared, GatePath, on_both};
-use super::clients::{ANEW, GUESSED};
+use super::clients::{GUESSED, RESTART_AFTER};
 use crate::random_bytes;
 
 const BLOCK: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"p2p\"\naction = \"block\"\n";
@@ -122,7 +122,7 @@ fn bytes_of(line: &str) -> u64 {
     bytes.unwrap_or(u64::MAX)
 }
 
-/// The program gives up after some attempts: whoever uses it starts it again.
+/// The program gives up after some attempts: it is started again.
 fn blocked(mode: &'static str) -> Job<'static> {
     let name = format!("blocked libtorrent, {mode}");
     on_both(name.clone(), move |path| {
@@ -151,7 +151,7 @@ fn blocked(mode: &'static str) -> Job<'static> {
                 let said = fetching.borrow().as_ref().and_then(Torrent::said);
                 said.filter(|line| bytes_of(line) > most)
             },
-            every(ANEW, || {
+            every(RESTART_AFTER, || {
                 // The port is the same one.
                 fetching.take();
                 fetching.replace(Some(fetch(&border, mode)));
@@ -224,7 +224,7 @@ fn allowed_torrents_come_through_an_enforcing_gateway() -> Tested {
 }
 
 #[test]
-fn an_observed_torrent_comes_through_and_is_written_down() -> Tested {
+fn observed_torrent_passes_and_is_audited() -> Tested {
     all(vec![on_both("an observed torrent", observed)])
 }
 

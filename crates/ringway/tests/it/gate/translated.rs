@@ -14,7 +14,7 @@ fn translate(border: &Border, rule: &str) -> Tested {
 }
 
 #[test]
-fn behind_the_gateways_own_address_pages_pass_and_torrents_are_refused() -> Tested {
+fn masqueraded_pages_pass_and_torrents_are_refused() -> Tested {
     let Some(mut border) = border("the in-kernel path and masquerading") else {
         return Ok(());
     };
@@ -27,7 +27,7 @@ fn behind_the_gateways_own_address_pages_pass_and_torrents_are_refused() -> Test
 }
 
 #[test]
-fn a_server_that_is_called_by_another_address_is_refused_all_the_same() -> Tested {
+fn server_behind_another_address_is_refused_too() -> Tested {
     const OTHER: &str = "198.51.100.77";
     let Some(mut border) = border("the in-kernel path and another address of a server") else {
         return Ok(());

@@ -42,7 +42,7 @@ fn datagrams_answered(border: &Border, server: &str, what: &[u8]) -> Tested<usiz
 }
 
 #[test]
-fn torrents_that_are_not_tracked_are_blocked_and_pages_come() -> Tested {
+fn torrents_are_blocked_and_pages_pass() -> Tested {
     for path in [GatePath::User, GatePath::Kernel] {
         let Some(mut border) = Border::on("connections that are not tracked", path) else {
             continue;

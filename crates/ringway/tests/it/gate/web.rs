@@ -107,7 +107,7 @@ fn drain(stream: &mut TcpStream) -> Instant {
 }
 
 #[test]
-fn a_shaped_flow_gets_the_rate_of_its_class() -> Tested {
+fn shaped_flow_gets_the_rate_of_its_class() -> Tested {
     all(vec![on_both("a shaped flow", shaped)])
 }
 
@@ -126,8 +126,9 @@ fn shaped(path: GatePath) -> Compared {
     seen
 }
 
+/// Its next run takes over.
 #[test]
-fn a_killed_gateway_breaks_no_flow_and_its_next_run_takes_over() {
+fn killed_gateway_breaks_no_flow() {
     let Some(mut border) = Border::new("a killed gateway") else {
         return;
     };
@@ -158,8 +159,9 @@ fn a_killed_gateway_breaks_no_flow_and_its_next_run_takes_over() {
     );
 }
 
+/// The gateway is gone meanwhile.
 #[test]
-fn a_policy_that_fails_closed_stops_undecided_flows_when_the_gateway_is_gone() {
+fn undecided_flows_stop_when_failing_closed() {
     let Some(mut border) = Border::new("failing closed") else {
         return;
     };
@@ -205,7 +207,7 @@ const OF_THE_HOST: [&str; 8] = [
 ];
 
 #[test]
-fn rules_and_marks_of_the_host_stay_as_they_are() {
+fn rules_and_marks_of_host_stay_unchanged() {
     let Some(mut border) = Border::new("the host's own rules") else {
         return;
     };
@@ -268,7 +270,7 @@ fn rules_and_disciplines(border: &Border) -> Vec<String> {
 }
 
 #[test]
-fn an_interface_with_a_discipline_of_its_own_is_left_alone() {
+fn interface_with_own_discipline_is_left_alone() {
     let Some(border) = Border::new("the host's own classes") else {
         return;
     };
@@ -315,7 +317,7 @@ fn an_interface_with_a_discipline_of_its_own_is_left_alone() {
 }
 
 #[test]
-fn an_applied_policy_that_nobody_confirms_is_taken_back() {
+fn unconfirmed_policy_is_reverted() {
     let Some(mut border) = Border::new("a policy on trial") else {
         return;
     };
@@ -361,7 +363,7 @@ fn an_applied_policy_that_nobody_confirms_is_taken_back() {
 }
 
 #[test]
-fn metrics_are_given_and_who_says_nothing_does_not_stop_them() {
+fn silent_client_does_not_stop_the_metrics() {
     let Some(mut border) = Border::new("metrics") else {
         return;
     };

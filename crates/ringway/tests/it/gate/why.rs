@@ -8,7 +8,7 @@ const BLOCK: &str =
     "[[rule]]\nname = \"no-programs\"\napp = \"http\"\nfile_name = \"*.exe\"\naction = \"block\"\n";
 
 #[test]
-fn a_blocked_flow_shows_the_request_that_it_was_blocked_for() {
+fn blocked_flow_shows_the_request_that_decided() {
     let Some(mut border) = Border::new("why") else {
         return;
     };

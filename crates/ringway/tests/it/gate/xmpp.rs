@@ -104,7 +104,7 @@ fn conversation(path: GatePath) -> Compared {
          [[rule]]\nname = \"seen\"\napp = \"xmpp\"\naction = \"audit\"\naudit_text = true\n",
         &["--enforce"],
     );
-    // Whoever says or hears the word is cut off: the second one hears it.
+    // Who says or receives the word is cut off: the second one receives it.
     let mut talk = Talk::begin(&border, 2)?;
     let bob = &talk.bob;
     talk.inside[0].say("bob", "good morning")?;
@@ -338,8 +338,9 @@ fn names(path: GatePath) -> Compared {
     border.seen()
 }
 
+/// Audited, stopped at a keyword, refused by name, scanned.
 #[test]
-fn xmpp_of_prosody_is_written_down_stopped_at_a_word_filtered_and_scanned() -> Tested {
+fn prosody_messages_and_files_follow_the_policy() -> Tested {
     all(vec![
         on_both("conversation", conversation),
         on_both("files", files),

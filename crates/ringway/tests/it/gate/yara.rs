@@ -13,7 +13,7 @@ rule Small_program { condition: uint16(0) == 0x5a4d and filesize == 5000 }
 const WINDOW: usize = 32_768;
 
 #[test]
-fn files_that_a_rule_holds_of_never_arrive_whole_and_others_do() -> Tested {
+fn matching_files_never_arrive_whole_and_others_do() -> Tested {
     all(vec![on_both("YARA rules", scanned)])
 }
 

@@ -69,7 +69,7 @@ fn starts_unplugged(
 }
 
 #[test]
-fn a_router_and_an_authority_that_start_before_their_network_wait_for_it() {
+fn router_and_authority_wait_for_their_network() {
     let Some(network) = Network::or_skip("a start before the network").unwrap() else {
         return;
     };
@@ -89,8 +89,9 @@ fn a_router_and_an_authority_that_start_before_their_network_wait_for_it() {
     starts_unplugged(&lan, "owner", &owners, || ring.start_authority());
 }
 
+/// It asks them once there are some.
 #[test]
-fn without_dns_servers_a_member_starts_and_asks_them_once_there_are_some() {
+fn member_starts_before_dns_servers_are_known() {
     let Some(network) = Network::or_skip("no DNS servers yet").unwrap() else {
         return;
     };
@@ -130,7 +131,7 @@ fn without_dns_servers_a_member_starts_and_asks_them_once_there_are_some() {
             .contains("no DNS server is known yet")
     );
 
-    // Nobody but DNS knows this name here.
+    // Only DNS knows this name here.
     let alice = ring.member_mut("alice").unwrap();
     let unknown = alice
         .run(&["ping", "owner-of-nothing", "--count", "1"])
@@ -153,7 +154,7 @@ fn without_dns_servers_a_member_starts_and_asks_them_once_there_are_some() {
 }
 
 #[test]
-fn files_go_on_soon_after_an_outage_at_either_end() {
+fn files_resume_soon_after_outage_at_either_end() {
     let Some(network) = Network::or_skip("files and an outage").unwrap() else {
         return;
     };

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn certificates_are_renewed_by_dns_where_the_authority_answers_nothing_else() {
+fn certificates_are_renewed_where_only_dns_answers() {
     let Some(network) = Network::or_skip("renewal by DNS").unwrap() else {
         return;
     };

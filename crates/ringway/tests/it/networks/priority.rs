@@ -156,7 +156,7 @@ impl Looks {
 
 /// Rates are measured over a time, and the kernel's TCP needs some seconds to find its own.
 #[test]
-fn a_transfer_gives_way_to_the_kernels_tcp_or_does_not_as_its_priority_says() {
+fn priority_decides_whether_transfer_yields_to_tcp() {
     let Some(network) = Network::or_skip("priorities beside TCP").unwrap() else {
         return;
     };

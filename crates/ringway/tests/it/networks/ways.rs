@@ -35,7 +35,7 @@ fn way_in_use(ring: &Ring, name: &str, peer: &str) -> Result<Value, TestbedError
 fn takes(ring: &Ring, name: &str, peer: &str, way: &str) -> Value {
     let member = ring.member(name).unwrap();
     let taken = wait_until(DEADLINE, || {
-        // Nobody looks after a link that is not used.
+        // A link that is not used is not looked after.
         member.call(&["ping", peer, "--count", "1"])?;
         let used = way_in_use(ring, name, peer)?;
         match used["address"].as_str().unwrap_or_default().contains(way) {
@@ -47,7 +47,7 @@ fn takes(ring: &Ring, name: &str, peer: &str, way: &str) -> Value {
 }
 
 #[test]
-fn the_cheaper_of_two_links_is_used_while_it_works_and_again_when_it_is_back() {
+fn cheaper_link_is_used_whenever_it_works() {
     let Some(network) = Network::or_skip("two links of different cost").unwrap() else {
         return;
     };
@@ -86,7 +86,7 @@ fn the_cheaper_of_two_links_is_used_while_it_works_and_again_when_it_is_back() {
 
 /// The times for which the link is there and away are what is tested.
 #[test]
-fn over_a_link_that_comes_and_goes_a_file_arrives() {
+fn file_arrives_over_a_flapping_link() {
     let Some(network) = Network::or_skip("a flapping link").unwrap() else {
         return;
     };
@@ -110,8 +110,9 @@ fn over_a_link_that_comes_and_goes_a_file_arrives() {
     assert!(changes < Some(60), "{status}");
 }
 
+/// No other port is open.
 #[test]
-fn where_only_port_443_is_left_members_meet_behind_a_web_server() {
+fn members_meet_behind_web_server_on_port_443() {
     let test = "only port 443 is left";
     let Some(network) = Network::or_skip(test).unwrap() else {
         return;
@@ -169,7 +170,7 @@ fn where_only_port_443_is_left_members_meet_behind_a_web_server() {
 }
 
 #[test]
-fn where_only_mail_is_left_two_hosts_meet_by_their_mail_servers() {
+fn hosts_meet_by_their_mail_servers_alone() {
     let test = "only mail is left";
     let Some(network) = Network::or_skip(test).unwrap() else {
         return;

@@ -75,7 +75,7 @@ fn assert_near(shares: &[f64], weights: &[f64], tolerance: f64, shown: &str) {
 
 /// The pauses let what was under way in the old proportion go by; no event says that it has.
 #[test]
-fn transfers_to_one_peer_share_a_line_in_the_proportion_of_their_priorities() {
+fn transfers_to_one_peer_share_by_priority() {
     let Some(network) = Network::or_skip("priorities of one member").unwrap() else {
         return;
     };
@@ -131,7 +131,7 @@ fn transfers_to_one_peer_share_a_line_in_the_proportion_of_their_priorities() {
 
 /// It waits while the sender finds out that both wait in one queue, and measures over a time.
 #[test]
-fn transfers_to_two_peers_share_the_own_line_in_the_proportion_of_their_priorities() {
+fn transfers_to_two_peers_share_by_priority() {
     let Some(network) = Network::or_skip("priorities to several peers").unwrap() else {
         return;
     };
@@ -183,7 +183,7 @@ fn transfers_to_two_peers_share_the_own_line_in_the_proportion_of_their_prioriti
 }
 
 #[test]
-fn a_transfer_keeps_to_the_cap_of_the_interface_to_the_lan() {
+fn transfer_keeps_to_the_lan_interfaces_cap() {
     let Some(network) = Network::or_skip("a cap on an interface").unwrap() else {
         return;
     };

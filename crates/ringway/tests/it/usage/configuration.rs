@@ -162,7 +162,7 @@ fn check(member: &Member, file: &Path, mistakes: &[Mistake]) {
 }
 
 #[test]
-fn each_wrong_value_is_refused_with_file_line_and_key() {
+fn errors_name_file_line_and_key() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "secret").unwrap();

@@ -15,7 +15,7 @@ use super::{
 };
 
 #[test]
-fn what_is_undecided_stays_known_while_there_is_no_gateway() -> Tested {
+fn undecided_flows_stay_known_without_a_gateway() -> Tested {
     let Some(mut border) = border("undecided flows and a killed gateway") else {
         return Ok(());
     };
@@ -56,8 +56,9 @@ fn what_is_undecided_stays_known_while_there_is_no_gateway() -> Tested {
     Ok(())
 }
 
+/// The next gateway takes them over, or removes them with `--path user`.
 #[test]
-fn it_outlives_a_gateway_that_is_killed_and_goes_with_the_next_one() -> Tested {
+fn programs_outlive_a_killed_gateway() -> Tested {
     let Some(mut border) = border("a killed gateway's in-kernel path") else {
         return Ok(());
     };
@@ -167,8 +168,9 @@ fn gate_down_leaves_nothing_of_it() -> Tested {
     Ok(())
 }
 
+/// The gateway is gone meanwhile.
 #[test]
-fn nothing_undecided_passes_without_a_gateway_where_the_policy_fails_closed() -> Tested {
+fn undecided_packets_stop_when_failing_closed() -> Tested {
     let page = b"GET / HTTP/1.1\r\nHost: server\r\n\r\n";
     let server = format!("{SERVER}:80");
     for (failure, passes) in [("open", true), ("closed", false)] {

@@ -17,14 +17,15 @@ use super::{
 };
 use crate::not_tested;
 
+/// They are reported as well.
 #[test]
-fn calls_like_a_blocked_one_end_in_the_kernel_and_are_told() -> Tested {
+fn matching_connections_are_refused_in_the_kernel() -> Tested {
     // What is virtual has no driver worth it.
     calls_end_at("the connection cache in the kernel", "auto", "tc")
 }
 
 #[test]
-fn calls_like_a_blocked_one_end_in_the_driver_where_that_is_wanted() -> Tested {
+fn matching_connections_are_refused_in_the_driver() -> Tested {
     calls_end_at("the connection cache in the driver", "xdp", "xdp")
 }
 
@@ -68,7 +69,7 @@ fn calls_end_at(test: &str, wanted: &str, place: &str) -> Tested {
         return wrong(format!("before {before}, after {after}"));
     }
     answered(&border, &other, b"hello", true)?;
-    // The first one of each at once, the rest when nobody will come to them any more.
+    // The first one of each at once, the rest when no more can come to them.
     let ended = border.daemon().terminate()?;
     let told = refused(&border, |event| {
         event["alert"]["signature"] == "connection-cache"
@@ -84,7 +85,7 @@ fn calls_end_at(test: &str, wanted: &str, place: &str) -> Tested {
 }
 
 #[test]
-fn the_program_at_the_ingress_is_there_while_somebody_is_blocked() -> Tested {
+fn ingress_program_stays_while_a_peer_is_blocked() -> Tested {
     let Some(mut border) = border("places of the connection cache") else {
         return Ok(());
     };
@@ -117,7 +118,7 @@ fn the_program_at_the_ingress_is_there_while_somebody_is_blocked() -> Tested {
 }
 
 #[test]
-fn the_program_comes_back_to_an_interface_that_went_and_came_again() -> Tested {
+fn program_returns_to_a_recreated_interface() -> Tested {
     let Some(mut border) = border("an interface that comes again") else {
         return Ok(());
     };
@@ -168,8 +169,9 @@ fn descriptor() -> Vec<u8> {
     [guid.as_slice(), &[0x00, 0x01, 0x00, 0, 0, 0, 0]].concat()
 }
 
+/// Those of answered flows pass.
 #[test]
-fn datagrams_like_a_blocked_one_end_in_the_kernel_and_answered_ones_do_not() -> Tested {
+fn matching_datagrams_are_refused_in_the_kernel() -> Tested {
     let Some(mut border) = border("datagrams and the connection cache in the kernel") else {
         return Ok(());
     };
@@ -209,7 +211,7 @@ fn datagrams_like_a_blocked_one_end_in_the_kernel_and_answered_ones_do_not() -> 
         if refused != 5 || after["packets"] != before["packets"] {
             return wrong(format!("{server}: before {before}, after {after}"));
         }
-        // Whoever was answered before goes on.
+        // A flow that was answered before goes on.
         old.send(b"hello")?;
         old.recv(&mut [0; 100])?;
     }
@@ -222,7 +224,7 @@ fn datagrams_like_a_blocked_one_end_in_the_kernel_and_answered_ones_do_not() -> 
 }
 
 #[test]
-fn whoever_observes_refuses_nobody_in_the_kernel_either() -> Tested {
+fn observing_refuses_no_peer_in_the_kernel() -> Tested {
     let Some(mut border) = border("observing with a kernel that refused") else {
         return Ok(());
     };
@@ -239,8 +241,9 @@ fn whoever_observes_refuses_nobody_in_the_kernel_either() -> Tested {
     answered(&border, &server, HELLO, true)
 }
 
+/// A killed gateway leaves them in the kernel: the next one keeps them, or lets go if it observes.
 #[test]
-fn whom_a_killed_gateway_has_told_of_the_next_one_refuses_or_lets_go() -> Tested {
+fn next_gateway_decides_on_inherited_refusals() -> Tested {
     let Some(mut border) = border("the connection cache of a killed gateway") else {
         return Ok(());
     };
@@ -272,7 +275,7 @@ fn whom_a_killed_gateway_has_told_of_the_next_one_refuses_or_lets_go() -> Tested
 /// Frames of a VLAN have a tag at the interface below, and none at the VLAN's own, which is a
 /// border of its own.
 #[test]
-fn at_the_interface_of_a_vlan_pages_pass_and_torrents_are_refused() -> Tested {
+fn vlan_pages_pass_and_torrents_are_refused() -> Tested {
     let test = "the interface of a VLAN";
     let Some(mut border) = border(test) else {
         return Ok(());
@@ -309,8 +312,9 @@ fn at_the_interface_of_a_vlan_pages_pass_and_torrents_are_refused() -> Tested {
 /// to give (`make kernels` does).
 const CARDS: &str = "RINGWAY_GATE_CARDS";
 
+/// The card keeps its offloads.
 #[test]
-fn calls_like_a_blocked_one_end_in_the_driver_of_a_card_that_keeps_its_offloads() -> Tested {
+fn card_driver_refuses_matching_connections() -> Tested {
     let test = "the connection cache in a card's driver";
     let Some(mut border) = border(test) else {
         return Ok(());
