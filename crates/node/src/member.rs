@@ -2,8 +2,24 @@
 //! what concerns it.
 //!
 //! ```text
-//! transports -> links -> services -> links -> transports
+//!  input     packet ------------- take_incoming ---> Links::handle_packet; handshakes, cookies,
+//!                                                    echoes, unknown sessions end there
+//!            datagram of QUIC --- carry_batch -----> Links::send
+//!            command ------------ take_command ----> the service with this type of commands
+//!            Outcome ------------ take_outcome ----> signals; what has waited for it is sent
+//!            deadline ----------- on_deadline -----> Links, Validator, Chord, ...; services
+//!  settle    Event of Links ----- take_link_event -> services: on_link, on_message
+//!            signal ------------- next_signal -----> services: on_signal
+//!            message of Chord --- send_overlay ----> Links::send
+//!            event of Chord ----- next_ring_event -> services: on_ring; a lookup's end: signal
+//!            PING of Validator -- send_pings ------> Links::send_via; to QUIC its endpoint
+//!  on_room   links may have room -----------------> services: on_room; then settle again
+//!  transmit  packet of Links ---- Network::send ---> a session: Session::send_batch
+//!                                                    none: connect, until Outcome::Connected
+//!            the same, relayed -- relay.send ------> Links::send, to the router
 //! ```
+//! After each input the loop settles until no part has anything for another, and transmits until
+//! the links have no packet.
 //!
 //! | part | is |
 //! |---|---|
@@ -15,23 +31,33 @@
 //! | [`status`] | the status, of which each service writes its part |
 //!
 //! # The way of a message
-//! From the socket to a service and back, in the order in which to read. A transport's task
-//! (`ringway-transport`, for UDP `udp/receive.rs`) has put a packet into the inbox.
+//! From the socket to a service and back, by the example of a PING, in eight files with this one, to
+//! be read in this order. Paths are below `src/`, and the first is of `ringway-transport`.
 //!
-//! 1. `runtime.rs`: [`Runtime::run`] takes it and gives it to the links; `settle` gives what the
-//!    links report to the services.
-//! 2. `link/incoming.rs`: the link finds the session by its index, decrypts the packet, takes its
-//!    counter once, and leaves an event.
-//! 3. `service.rs`: what a service is, and what it gets.
-//! 4. `services.rs`: the list, and how a message goes to the first service that takes it.
-//! 5. `services/hellos.rs`, as one of them: a HELLO is wanted, and it is time to give one.
-//! 6. `core/own_hello.rs`: the core signs it and hands it to the link.
-//! 7. `link/peer.rs`: messages to a member share packets, which `transmit` in `runtime.rs` polls;
-//!    each is encrypted for a path.
-//! 8. `core/network.rs`: each address has a session of its transport, which sends the packet.
+//! 1. This file.
+//! 2. `udp/receive.rs`: the transport's task cuts what the socket has into packets, and puts them
+//!    into the inbox, each with the session of its sender.
+//! 3. `member/runtime.rs`: [`Runtime::run`] takes a packet from the inbox and gives it to the links
+//!    (`take_incoming`); `settle` gives what they report to the services.
+//! 4. `link/incoming.rs`: `handle_packet` finds the session by its index, decrypts, takes the
+//!    counter once, and leaves an `Event::Message` for each message in the packet.
+//! 5. `member/services/hellos.rs`: `on_message` takes the PING; `answer_ping` makes the PONG and
+//!    gives it to `Core::send`, which is one line to `Links::send`.
+//! 6. `link.rs`: `send` puts it into the queue of the peer. `poll_transmit`, which
+//!    `Runtime::transmit` calls after each input, gives packets that are ready, and then those that
+//!    peers with a queue make.
+//! 7. `link/peer.rs`: `enqueue`, and `next_packet`: path, quota, messages that share the packet, and
+//!    then encryption.
+//! 8. `member/core/network.rs`: `send` has the session of the address send the packets. For UDP that
+//!    hands the bytes to the system.
 //!
-//! A service has no other way to act: it sends messages by the core, leaves a signal for others, or
-//! names the time at which it wants to be called.
+//! A message goes to the services in the order of the list in `services.rs`, until one returns
+//! `Handled::Yes`. `service.rs` is the trait: all else that a service may get.
+//!
+//! # What a service can do
+//! It works on itself and on the core: it sends messages by `Core::send`, and calls the core's links,
+//! network, directory, validator, state and `Chord` itself. It knows no other service: for those it
+//! leaves a signal. Where no input comes it names the time at which it wants to be called.
 
 mod answer;
 #[cfg(test)]

@@ -1,4 +1,27 @@
 //! The loop: packets from the queue through the gateway, and verdicts back.
+//!
+//! ```text
+//!  turn:      QueuePair::receive -> decide -> QueuePair::verdict -> carry_out
+//!  decide:    Gateway::handle_queued -> Accept, Drop: a verdict now
+//!                                    -> Hold: none; the packet waits in the kernel
+//!  carry_out: poll_scan -> ScannerPool ... collect: Gateway::handle_scanned
+//!             poll_released -> QueuePair::verdict for a packet that has waited
+//!             poll_injection -> Injector: resets
+//! ```
+//!
+//! [`QueuePair`] is two queues of the kernel, one for new flows and one for followed connections; a
+//! read takes a batch from one of them. What the kernel does with a packet (`linux/wire.rs`)
+//! depends on the mark that `Marks::apply` makes of the verdict's offload:
+//!
+//! ```text
+//!  Accept          no mark  NF_ACCEPT: it goes on; the flow's next packet is queued, too
+//!  Drop            no mark  NF_DROP
+//!  Accept or Drop  a mark   NF_REPEAT: FORWARD again, where RINGWAY-MARK saves the mark to the
+//!                           connection, and drops the packet if the mark says so
+//!  Hold            either   nothing yet. At its release: as Accept; or NF_DROP, with any mark
+//! ```
+//!
+//! Next on a packet's way is `verdict/gateway.rs`; all of it is listed in [`crate::verdict`].
 
 use std::collections::HashMap;
 use std::io;
@@ -259,7 +282,8 @@ impl Live {
         }
     }
 
-    /// Takes what waits, up to a batch, and what scanners have found.
+    /// Takes what waits, up to a batch, and what scanners have found; the drawing at the top of the
+    /// file shows the order.
     fn turn(&mut self) -> io::Result<()> {
         let now = now();
         if let Some((shared, _)) = &self.kernel {
@@ -287,20 +311,20 @@ impl Live {
                 } = given;
                 self.queues.verdict(id, accept, mark, changed.as_deref())?;
             }
-            self.follow(now)?;
+            self.carry_out(now)?;
             while !self.gateway.has_hold_list() && self.unscanned > 0 {
                 self.queues.flush()?;
                 poll_for(self.scans.as_fd())?;
                 self.collect(now);
                 self.exchange(now);
-                self.follow(now)?;
+                self.carry_out(now)?;
             }
         }
         self.collect(now);
         self.gateway.handle_timeout(now);
         self.exchange(now);
-        self.follow(now)?;
-        self.carry(now)?;
+        self.carry_out(now)?;
+        self.carry_terminated(now)?;
         self.exchange(now);
         self.queues.flush()?;
         // All of a turn at once: the hash worker is woken once for them.
@@ -311,13 +335,13 @@ impl Live {
     }
 
     /// Carries connections that end here: what comes, and what that and others let go.
-    fn carry(&mut self, now: Duration) -> io::Result<()> {
+    fn carry_terminated(&mut self, now: Duration) -> io::Result<()> {
         let Some(terminator) = &mut self.terminator else {
             return Ok(());
         };
         terminator.turn(now, &mut self.gateway)?;
         for _ in 0..CARRIES {
-            self.follow(now)?;
+            self.carry_out(now)?;
             match &mut self.terminator {
                 Some(terminator) if terminator.is_stirred() => {
                     terminator.carry(now, &mut self.gateway);
@@ -325,7 +349,7 @@ impl Live {
                 _ => return Ok(()),
             }
         }
-        self.follow(now)
+        self.carry_out(now)
     }
 
     /// Tells the kernel's connection cache what it has to know, and the gateway what that refused.
@@ -360,7 +384,8 @@ impl Live {
         });
     }
 
-    /// Asks the gateway about the packets of one read.
+    /// Asks the gateway about the packets of one read. What is held gets no verdict here: it leaves
+    /// by [`carry_out`](Self::carry_out).
     fn decide(&mut self, now: Duration) {
         for (id, packet) in self.queues.packets() {
             let token = id.token();
@@ -419,7 +444,7 @@ impl Live {
     }
 
     /// Lets go what has waited, sends resets, and hands windows to the scanners.
-    fn follow(&mut self, now: Duration) -> io::Result<()> {
+    fn carry_out(&mut self, now: Duration) -> io::Result<()> {
         while let Some(job) = self.gateway.poll_scan() {
             match self.scans.submit(job) {
                 Ok(()) => self.unscanned = self.unscanned.saturating_add(1),

@@ -5,39 +5,74 @@
 //! each, and to be polled packets to send ([`Gateway::poll_injection`]), [`Event`]s to write down
 //! and [`DecidedFlow`]s that are over. The live path and the replay of captures run the same code.
 //!
-//! **How a packet goes.** [`Gateway`] takes it apart. The `FlowEngine` has the `Tracker`
-//! (`tracker.rs`) find and classify its flow, and borrows it once, as a `FlowContext`. The
-//! `machine` takes the flow from state to state until one has a
-//! verdict on the packet; `inspecting` and `content` read what it carries. What follows beside the
-//! verdict stands in one `Effects` buffer.
+//! **How a packet goes**, from the queue to its verdict, in eight files with this one, to be read
+//! in this order. Paths are below `src/verdict/` where no folder stands before them.
+//!
+//! 1. This file: the states of a flow, [`Verdict`] and [`Offload`].
+//! 2. `src/linux/live.rs`: `Live::turn` reads packets from the queue, asks the [`Gateway`] about
+//!    each, and returns the verdicts.
+//! 3. `gateway.rs`: [`Gateway::handle_queued`] has the `Decoder` find addresses and payload in the
+//!    bytes, and asks the engine. While it only observes, it lets go what the engine would drop.
+//! 4. `engine.rs`: `FlowEngine::handle_packet` borrows the packet's flow once, as a `FlowContext`,
+//!    with all that steps of the machine need.
+//! 5. `src/tracker.rs`: `Tracker::handle_packet` finds the flow in its table, and has the
+//!    classifier look at the flow's first data.
+//! 6. `machine.rs`: `FlowContext::verdict` takes the flow from state to state until one has a
+//!    verdict on the packet; `plan` asks the policy, `settle` decides.
+//! 7. `inspecting.rs`: the steps of flows whose contents are read, and how that ends.
+//! 8. `content/mod.rs`: what one connection carries, in order, and which packets wait for a scan.
+//!
+//! Of other files these facts suffice. `state.rs` holds `FlowState`; its `take_content` makes an
+//! inspected flow a decided one. `effects.rs` is the buffer into which every step writes what
+//! follows beside the verdict; `Gateway::poll_…` empties it. `findings.rs` takes what a scanner
+//! found of a window: the packets that waited for it go on, or the flow is blocked.
+//!
+//! A flow is *followed* while its `Content` exists. A packet is *watched* if it came by the queue of
+//! followed connections: the mark may be an earlier run's. `Decision` is the policy's in
+//! `machine.rs`, and a byte stream's in `content`; the classifier's verdict is `Classified` here.
 //!
 //! **The states of a flow** (`FlowState`). Each packet is put to the state of its flow, which has
 //! a verdict on it (`Step::Done`), or changes the state and has the next one asked about the same
 //! packet (`Step::Again`).
 //!
 //! ```text
-//!   New ─── like one that was just blocked ────▶ Refused      every packet is dropped
-//!    │ │
-//!    │ └─── no rule before asks what it is ────▶ Decided
-//!    ▼
-//!   Classifying ─── the plan reads contents ───▶ Inspecting   packets go on, wait for a scan,
-//!    │   ▲  │                                        │        or are dropped
-//!    │   │  └────── the plan does not ────┐          │
-//!    │   │                                ▼          │
-//!    │   └─ named for certain after ─── Decided ◀────┘ blocked for what it carries, or not read
-//!    │      all, and the policy says another thing     any more
-//!    │
-//!    └───▶ New   only one side has spoken, and the packet is blocked: it is dropped and forgotten
+//!   Refused <---- New ------------------> Decided <-------+
+//!                 |  ^                    ^  |            |
+//!                 v  |                    |  v            |
+//!                Classifying -------------+--+---> Inspecting
 //!
-//!   Decided: blocked   dropped, TCP reset at both ends first; then left to the kernel
-//!            allowed   left to the kernel, in its class; asked about for as long as it announces
-//!                      other flows, or may yet be named
+//!  from         to           by which function, and when
+//!  New          Refused      first: it matches a connection that was just blocked (Enforce)
+//!               Decided      first: the rule that fits does not ask what the flow is
+//!               Decided      unread: an earlier run read it; the rules' `failure` is closed
+//!               Classifying  first: all others. TCP keeps its bytes if a rule may read them
+//!  Classifying  Classifying  classifying: not enough is known, or take_in held or dropped it
+//!               Classifying  classifying: one side alone has spoken, and the rule blocks (Observe)
+//!                            or audits; MAX_UNDECIDED_PACKETS end that
+//!               New          drop_alone: the same, and the rule blocks (Enforce). The packet is
+//!                            dropped, and what was found is forgotten
+//!               Inspecting   settle: bytes were kept, a decoder fits, and the plan reads contents
+//!                            or the conversation announces other flows
+//!               Decided      settle: nothing is to be read, or no decoder fits
+//!               Decided      give_up: the plan reads contents, but no bytes were kept. Failure
+//!                            open: as ruled; closed: blocked
+//!               Decided      unread: as from New
+//!  Inspecting   Inspecting   take_in: the packet goes on, waits for a scan, or is dropped. Offload
+//!                            Watched; AnswersPass while the rest of a file is not read
+//!               Decided      block: for what it carries, by a rule or a scanner
+//!               Decided      give_up: it cannot be read any more. Failure open, or read only for
+//!                            what it announces: as ruled; closed: blocked
+//!  Decided      Decided      stand: blocked: reset at both ends, then left to the kernel;
+//!                            allowed: left to the kernel, in its class. Asked about for as long
+//!                            as it announces other flows, or may yet be named
+//!               Classifying  decide_again: named for certain since, and the policy says another
+//!                            thing of that
+//!  Refused      Refused      step: every packet is dropped
 //! ```
 //!
-//! While a flow is classified its packets go on, and their bytes are kept for a rule that may read
-//! them. Two kinds of packets pass by the states. A SYN of another connection between the same
-//! ends settles nothing. A connection that an earlier run read, and of which this one has not seen
-//! the beginning, goes from `New` or `Classifying` to `Decided` as the rules' `failure` says.
+//! From `Inspecting` also a scanner (`findings.rs`) and a pause (`FlowContext::handle_timeout`) end
+//! the reading, between packets. One kind of packets passes by the states: a SYN of another
+//! connection between the same ends settles nothing (`other_connection`).
 
 mod blocked;
 mod cache;

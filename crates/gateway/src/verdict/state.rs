@@ -39,7 +39,7 @@ pub(super) enum FlowState {
         decided: Decided,
         content: Box<Content>,
     },
-    /// Decided; the packets of managed flows still come here.
+    /// Decided; packets that are not left to the kernel still come here.
     Decided(Decided),
     /// It was dropped at once, like one before it.
     Refused,

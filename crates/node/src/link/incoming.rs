@@ -1,4 +1,21 @@
 //! What comes in: which session a packet belongs to, whether it is genuine, and what is in it.
+//!
+//! ```text
+//!  handle_packet -> Initiation: a response (the session is half open), a cookie, or dropped
+//!                -> Response: establish, Event::Up
+//!                -> Cookie: the initiation again, with it. Unknown: another handshake
+//!                -> Foreign, of another kind of build: an empty answer
+//!                -> Data -> handle_data -> unknown session: Unknown is sent back
+//!                                       -> half open: handle_first_data: establish, Event::Up,
+//!                                          handle_plain; revoked since: dropped
+//!                                       -> not genuine, or its counter was seen: dropped
+//!                                       -> handle_plain -> handle_message for each in the packet
+//!  handle_message -> Echo: answered. EchoReply to a probe, Received: noted
+//!                 -> Fragment: kept until its message is whole, then handle_message
+//!                 -> Close: Event::Down. Padding: nothing
+//!                 -> all others: Event::Message
+//! ```
+//! Packets and events wait in `output` until [`Links::poll_transmit`] and [`Links::poll_event`].
 
 use std::time::{Duration, Instant};
 

@@ -211,6 +211,8 @@ impl Runtime {
         }
     }
 
+    /// A message goes to the first service of the list in `services.rs` that takes it, links'
+    /// coming and going to all.
     fn take_link_event(&mut self, event: Event) {
         let core = &mut self.core;
         match event {

@@ -1,4 +1,4 @@
-//! One managed connection: its bytes in order, the files and messages in them, and the packets that
+//! One followed connection: its bytes in order, the files and messages in them, and the packets that
 //! wait for a scan.
 //!
 //! A connection is followed from its first packet on when rules on content might concern it,

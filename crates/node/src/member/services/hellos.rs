@@ -136,6 +136,8 @@ fn offer_paths(core: &mut Core, member: &MemberId) {
     }
 }
 
+/// A PING over a link gets its PONG over the same link: the shortest way through a service.
+///
 /// Members are not answered in another's name: it would only serve those who pass PINGs on.
 fn answer_ping(core: &mut Core, member: &MemberId, bytes: &[u8]) {
     let ping = Ping::decode(bytes).ok();
