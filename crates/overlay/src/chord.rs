@@ -26,23 +26,66 @@
 //!
 //! # One message
 //!
-//! [`handle_message`](Chord::handle_message) drops what the convicted send, and splits the rest in
-//! three: messages through the ring go to `Routing`; requests go to the machine that answers them
-//! (`handle_request`); an answer is matched to its open request, whose `Purpose` says which machine
-//! has asked (`request_ended`). A request that runs out of tries ends in the same place, without an
-//! answer.
+//! ```text
+//!  handle_message -> from itself: malformed
+//!                 -> from a convicted member: notify_convicted shows it the proof, at times
+//!    (all but Leaving are a sign of life: peers.trust, requests.extend)
+//!                 -> through the ring: Routing
+//!                 -> an answer: handle_answer -> request not open: late or unsolicited
+//!                                             -> unfit for its Purpose: malformed, stays open
+//!                                             -> request_ended, with the answer
+//!                 -> a request too many (peers.may_ask): rate_limited
+//!                 -> a request: handle_request -> Ping, FindOwner, GetNear, GetCertificates:
+//!                                                 answered from what is known
+//!                                              -> Statement: news. Leaving: handle_leaving
+//!                                              -> Announce: view_came
+//!                                              -> all others: the machine that answers it
+//!  handle_unreachable -> gone -> unanswered, for each open request to it
+//!                     -> nothing, if this member is overloaded
+//!  handle_timeout, in this order:
+//!    requests.late -> Lookups::slow, operations.fetching_slow: they ask another beside it
+//!    requests.due  -> request_due -> tries left: sent again; a plain lookup asks another, too
+//!                                 -> none left: unanswered: suspect, no finger, no neighbour;
+//!                                    then request_ended, without an answer
+//!    ring.due      -> a round of ring maintenance
+//!    lookups.due   -> Lookups::handle_due -> TimedOut; a plain one may begin again
+//!    fingers, group, audits, keeping, routes: what is due of each
+//!  request_ended  -> the machine that its Purpose names: Ring, Lookups, Neighbours, Witness,
+//!                    Operations, Keeping
+//!                 -> Contact, with a view: view_came
+//!  view_came      -> Witness::compare -> settle -> Neighbours::take_view
+//! ```
+//!
+//! `Purpose` (`request.rs`) says what a request is for, and so which machine gets its answer.
 //!
 //! # One lookup
 //!
-//! 1. [`lookup`](Chord::lookup) in `chord/commands.rs` makes an `Inquiry` (`lookup/inquiry.rs`):
-//!    who asks, the point, the rule, and where to begin. Other machines leave theirs as an effect.
-//! 2. `Lookups::start` (`lookup/mod.rs`) hands it to the plain or the verified lookups.
-//! 3. `lookup/verified.rs` begins an attempt, `lookup/iterate.rs` goes from group to group, and
-//!    `lookup/finalise.rs` asks all around the target. Answers come back by `request_ended`.
-//! 4. `done` or `fail` in `lookup/verified.rs` leaves a `LookupEnd` with the asker in it.
-//! 5. `lookup_ended` in `chord/effects.rs` takes it to the asker: here the event `LookupDone`.
+//! From its caller to its answer, in eight files with this one, to be read in this order.
 //!
-//! These are eight files with this one, to be read in this order from top to bottom.
+//! 1. This file: `request_ended` and `handle_timeout` take answers and deadlines to the lookups.
+//! 2. `chord/commands.rs`: [`lookup`](Chord::lookup) makes an `Inquiry`. Other machines leave
+//!    theirs as `Effect::LookUp`.
+//! 3. `lookup/inquiry.rs`: what an `Inquiry` and a `LookupEnd` hold: who asks, the point, the rule,
+//!    and where to begin; what was found.
+//! 4. `lookup/mod.rs`: `Lookups::start` hands it to the plain or the verified lookups, or refuses
+//!    one too many; `answered`, `slow` and `handle_due` go to the lookup that they are for.
+//! 5. `lookup/verified.rs`: begins attempts, judges and ends them. The drawing has all arms.
+//! 6. `lookup/iterate.rs`: from group to group to the target.
+//! 7. `lookup/finalise.rs`: all around the target are asked.
+//! 8. `chord/effects.rs`: `lookup_ended` takes the `LookupEnd`, which `done` or `fail` has left as
+//!    an effect, to the asker in it: here the event `LookupDone` or `LookupFailed`.
+//!
+//! Every question leaves by `Cx::request` (`context.rs`). It puts the message into `Output`, whose
+//! messages [`poll_transmit`](Chord::poll_transmit) gives, and opens a `Request` with its
+//! `Purpose` and a deadline. For `Near` and `FinalView` it also notes when the answer will be
+//! late. The member that is asked answers from what it knows (`lookup/answer.rs`).
+//!
+//! Three ends have no `LookupEnd`. `Lookups::cancel` forgets the lookup of the own place when this
+//! member founds a ring, or joins again. Where too many run, `lookup` returns an error. An effect
+//! then starts nothing, and of its askers only a routed message is notified.
+//!
+//! In a router's daemon the caller is `member/core/lookups.rs` of `ringway-node`: it begins what
+//! services want, and makes the event a signal to them. A leaf's asks its parents.
 
 use std::time::Instant;
 

@@ -1,4 +1,18 @@
-//! The end of a lookup: everybody around the target is asked, until no new member appears.
+//! The end of a lookup: all around the target are asked, until none is new.
+//!
+//! ```text
+//!  finalise -> continue_finalising
+//!    members not asked -> GetView, Purpose::FinalView, to each. No room for requests -> waits
+//!    answers or certificates are missing -> waits; not for late ones, if these are a third of
+//!                                           a group at most and not the owner
+//!    none has answered -> attempt_failed; else -> judge
+//!  view_answered
+//!    a genuine view -> Effect::Said, to be compared (if comparing all, or of a neighbour);
+//!                      Effect::LookupGoesOn -> go_on -> request_certificates,
+//!                                                       continue_finalising
+//!    unchanged since its finger was made: present -> continue_finalising
+//!    else: absent -> continue_finalising
+//! ```
 
 use crate::context::Cx;
 use crate::effect::Effect;

@@ -1,4 +1,21 @@
 //! The way to the target: from group to group, each step's answers merged.
+//!
+//! ```text
+//!  iterate
+//!    enough answers, and no key unproven -> the paper's rule -> paper_step
+//!                                        -> widen_if_sparse: more are wanted; again
+//!                                        -> end_step
+//!    enough are expected to answer -> waits
+//!    one of the group is not asked -> ask_near; again. No room for requests -> waits
+//!    none is left -> answers or certificates are expected -> waits
+//!                 -> some have answered -> end_step
+//!                 -> only late answers are left -> waits
+//!                 -> attempt_failed
+//!  ask_near: GetNear, Purpose::Near -> near_answered -> request_certificates, iterate
+//!  request_certificates: Purpose::Certificates -> certificates_answered -> proceed
+//!  end_step -> none usable was named, or the paper's rule -> attempt_failed
+//!           -> the target is reached -> finalise; else -> iterate_from, the next step
+//! ```
 
 use rand::seq::IndexedRandom;
 

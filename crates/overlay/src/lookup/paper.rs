@@ -3,7 +3,17 @@
 //!
 //! If the two name the same owner of the step's point, the answer is believed. If not, two others
 //! are asked, a few times. What two members agree on is final: nothing is merged, and no member
-//! near the target is asked whether one is missing.
+//! near the target is asked for others. A target within the own group is the exception, and one
+//! for which no finger fits: `begin_here` does not look at the rule, and those are finalised as
+//! ever.
+//!
+//! ```text
+//!  paper_step, after two more answers
+//!    the last two agree, at the target -> done(verified)
+//!    they agree, on the way -> iterate_from the group that one of them named
+//!    they differ, fewer than three pairs were asked -> ask_another_pair -> iterate
+//!    they differ -> attempt_failed
+//! ```
 //!
 //! Source: "Our Brothers' Keepers" §3.4, with fingers of whole groups, and with iterative instead
 //! of recursive lookups.

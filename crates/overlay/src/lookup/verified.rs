@@ -4,25 +4,64 @@
 //! its own key to the target, each step by the largest finger offset that does not pass the target.
 //! At each step it holds a group around the point that it has reached:
 //!
-//! 1. The first group is the own finger's ([`begin_attempt`](VerifiedLookups::begin_attempt)).
+//! 1. The first group is that of the own finger of exactly the largest offset that fits; without it
+//!    the own group is, and from outside one seed
+//!    ([`begin_attempt`](VerifiedLookups::begin_attempt)). To a target within the own group there
+//!    is no way.
 //! 2. Three random members of the group are asked whom they know around the next point; of all that
 //!    they name, the g nearest certified members are the next group. If these stand too far apart,
 //!    others may have been left out, and three more are asked (`iterate`).
-//! 3. At the target all members of the group are asked for their signed views, and nearer
-//!    ones are asked too, until no new one appears. The first member at or after the target that
-//!    has answered is the owner (`finalise`).
+//! 3. At the target all members of the group are asked for their signed views, and so are those
+//!    that are nearer, until none is new or only a few are late. The first member at or after the
+//!    target that has answered is the owner (`finalise`).
 //! 4. If the last group is as dense as the ring, that is the result. If not, the lookup makes
-//!    another attempt with more askers, adds what it finds there, and accepts a result that does
-//!    not change. After three attempts the result is given as unverified.
+//!    another attempt with more askers, adds what it finds there, and accepts a group that does
+//!    not change and is at most `PASSABLE` (2.2) times as wide. After three attempts, from outside
+//!    after one for each seed, the result is given as unverified.
 //!
 //! Liars can hide honest members from a step only if all that are asked lie, and from the end only
-//! if no honest member near the target is named by anybody.
+//! if no honest member near the target is named by any.
 //!
 //! ```text
-//! start -> begin_attempt -> Iterate --(target reached)--> Finalise -> judge -> done -> LookupEnd
-//!              ^               |  ^ next step                |          |
-//!              |               +--+                          |          +-> fail -> LookupEnd
-//!              +------- attempt_failed, next_attempt --------+----------+
+//!  start -> begin_attempt -> Iterate -> Finalise -> judge -> done -> LookupEnd
+//!                ^              |           |          |
+//!                |              +-----------+----------+
+//!                |                          v
+//!                +-------------------- next_attempt -> done or fail -> LookupEnd
+//!
+//!  begin_attempt, by Origin
+//!    Own:       begin_here
+//!    AnyFinger: a random finger -> iterate_from; there is none -> attempt_failed
+//!    Finger:    iterate_to_finger -> Iterate; all of the group are asked
+//!    Members:   the next seed -> iterate_from; none is left -> attempt_failed
+//!  begin_here
+//!    first attempt, the own group is the whole ring (is_everybody) -> confirm_nearby
+//!      -> this member is the owner -> done(verified)
+//!      -> Ping to the owner -> nearby_answered -> a member -> done(verified)
+//!                                              -> absent -> Finalise with the own group
+//!    first attempt, the target lies within a dense own group (is_nearby) -> Finalise with it
+//!    first_step -> the finger, or the own group -> iterate_from
+//!               -> no finger fits -> Finalise with the own group
+//!  iterate_from
+//!    next offset of two spacings or more -> Iterate at the point that far on
+//!    smaller -> Finalise; one seed alone, or the paper's rule -> Iterate at the target
+//!  Iterate (iterate.rs)
+//!    -> iterate_from, the next step; finalise, at the target; attempt_failed, none to go on with
+//!    -> by the paper's rule (paper.rs) done(verified), at the target
+//!  Finalise (finalise.rs)
+//!    -> judge, with those that have answered; attempt_failed, none has
+//!  judge
+//!    dense, and this member is in the ring or no seed is left -> done(verified)
+//!    for a finger, or by AnyFinger -> done(dense or not)
+//!    else -> next_attempt, with the owner
+//!  attempt_failed -> next_attempt, with the owner of the attempt before, if there was one
+//!  next_attempt
+//!    an attempt is left (own: fewer than MAX_ATTEMPTS; outside: a seed) -> begin_attempt
+//!    an owner -> done(not verified); none -> fail(NoRoute)
+//!  from any stage
+//!    slow: an answer is late -> proceed -> iterate or continue_finalising, without it
+//!    handle_late: one deadline for all attempts -> fail(TimedOut)
+//!    fail_all: this member leaves -> fail(Left); take_of: cancelled, no LookupEnd
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};

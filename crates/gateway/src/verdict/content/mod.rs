@@ -1,5 +1,5 @@
-//! One followed connection: its bytes in order, the files and messages in them, and the packets that
-//! wait for a scan.
+//! One followed connection: its bytes in order, the files and messages in them, and the packets
+//! that wait for a scan.
 //!
 //! A connection is followed from its first packet on when rules on content might concern it,
 //! because what it carries first (a file's name) comes before anybody knows which application it
