@@ -31,8 +31,9 @@
 //! | [`status`] | the status, of which each service writes its part |
 //!
 //! # The way of a message
-//! From the socket to a service and back, by the example of a PING, in eight files with this one, to
-//! be read in this order. Paths are below `src/`, and the first is of `ringway-transport`.
+//! From the socket to a service and back, by the example of a PING, in eight files with this one,
+//! to be read in this order. `udp/receive.rs` is below `src/` of `ringway-transport`, the others
+//! are below that of this crate.
 //!
 //! 1. This file.
 //! 2. `udp/receive.rs`: the transport's task cuts what the socket has into packets, and puts them
@@ -43,21 +44,22 @@
 //!    counter once, and leaves an `Event::Message` for each message in the packet.
 //! 5. `member/services/hellos.rs`: `on_message` takes the PING; `answer_ping` makes the PONG and
 //!    gives it to `Core::send`, which is one line to `Links::send`.
-//! 6. `link.rs`: `send` puts it into the queue of the peer. `poll_transmit`, which
-//!    `Runtime::transmit` calls after each input, gives packets that are ready, and then those that
-//!    peers with a queue make.
-//! 7. `link/peer.rs`: `enqueue`, and `next_packet`: path, quota, messages that share the packet, and
-//!    then encryption.
-//! 8. `member/core/network.rs`: `send` has the session of the address send the packets. For UDP that
-//!    hands the bytes to the system.
+//! 6. `link.rs`: `send` puts it into the queue of the peer, or keeps it until the link is up.
+//!    `poll_transmit`, which `Runtime::transmit` calls after each input, gives packets that are
+//!    ready, and then those of the peers that have become ready, one peer after the other.
+//! 7. `link/peer.rs`: `enqueue`, and `next_packet`: path, quota, messages that share the packet,
+//!    and then encryption.
+//! 8. `member/core/network.rs`: `send`, which `Core::send_packets` calls, has the session of the
+//!    address send the packets. For UDP that hands the bytes to the system (`udp/send.rs`).
 //!
 //! A message goes to the services in the order of the list in `services.rs`, until one returns
 //! `Handled::Yes`. `service.rs` is the trait: all else that a service may get.
 //!
 //! # What a service can do
-//! It works on itself and on the core: it sends messages by `Core::send`, and calls the core's links,
-//! network, directory, validator, state and `Chord` itself. It knows no other service: for those it
-//! leaves a signal. Where no input comes it names the time at which it wants to be called.
+//! It works on itself and on the core: it sends messages by `Core::send`, and calls the core's
+//! links, network, directory, validator, state and `Chord` itself. It knows no other service: for
+//! those it leaves a signal. Where no input comes it names the time at which it wants to be
+//! called.
 
 mod answer;
 #[cfg(test)]

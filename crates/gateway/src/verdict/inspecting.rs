@@ -237,8 +237,8 @@ impl FlowContext<'_> {
         });
     }
 
-    /// Forgets the flow's contents; what waits of it gets this verdict. A flow that was inspected is
-    /// decided from here on.
+    /// Forgets the flow's contents; what waits of it gets this verdict. A flow that was inspected
+    /// is decided from here on.
     pub(super) fn stop_following(&mut self, verdict: Verdict) {
         let own = self.own();
         let undecided = own.is_undecided();

@@ -26,9 +26,11 @@
 //! inspected flow a decided one. `effects.rs` is the buffer into which every step writes what
 //! follows beside the verdict; `Gateway::poll_…` empties it. `findings.rs` takes what a scanner
 //! found of a window: the packets that waited for it go on, or the flow is blocked.
+//! `content/half_stream.rs` is one direction of a connection. It holds a packet with data while a
+//! window of a file is at the scanner, or while it is not known whether the file ends.
 //!
-//! A flow is *followed* while its `Content` exists. A packet is *watched* if it came by the queue of
-//! followed connections: the mark may be an earlier run's. `Decision` is the policy's in
+//! A flow is *followed* while its `Content` exists. A packet is *watched* if it came by the queue
+//! of followed connections: the mark may be an earlier run's. `Decision` is the policy's in
 //! `machine.rs`, and a byte stream's in `content`; the classifier's verdict is `Classified` here.
 //!
 //! **The states of a flow** (`FlowState`). Each packet is put to the state of its flow, which has
@@ -36,10 +38,12 @@
 //! packet (`Step::Again`).
 //!
 //! ```text
-//!   Refused <---- New ------------------> Decided <-------+
-//!                 |  ^                    ^  |            |
-//!                 v  |                    |  v            |
-//!                Classifying -------------+--+---> Inspecting
+//!  Refused <--- New ---------------------> Decided <--+
+//!               |  ^                       ^   |      |
+//!               v  |                       |   |      |
+//!             Classifying -----------------+   |      |
+//!               |   ^--------------------------+      |
+//!               +-----------> Inspecting -------------+
 //!
 //!  from         to           by which function, and when
 //!  New          Refused      first: it matches a connection that was just blocked (Enforce)

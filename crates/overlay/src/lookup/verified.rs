@@ -19,6 +19,9 @@
 //!    not change and is at most `PASSABLE` (2.2) times as wide. After three attempts, from outside
 //!    after one for each seed, the result is given as unverified.
 //!
+//! `around` picks the g keys that stand around a point. `Density::stretch` is how many times as
+//! wide as the ring's spacing suggests a group is; up to `DENSE` (1.4) it is dense.
+//!
 //! Liars can hide honest members from a step only if all that are asked lie, and from the end only
 //! if no honest member near the target is named by any.
 //!
