@@ -138,9 +138,9 @@ fn scatters(scatter_ms: u64) {
     is_as_fast(&line.scatter_ms(scatter_ms), 1.3);
 }
 
-/// Three full packets, as small switches and old modems have: bursts do not fit. A sender that wakes
-/// late sends bursts, so a busy machine loses packets here: 1.13 times CUBIC on a quiet one, 1.27 to
-/// 1.45 beside builds. The simulator's trial of the same name holds the behaviour in every run.
+/// Three full packets, as small switches and old modems have: bursts do not fit. A sender that
+/// wakes late sends bursts, so a busy machine loses packets here: 1.13 times CUBIC on a quiet one,
+/// 1.27 to 1.45 beside builds. The simulator's trial holds the behaviour in every run.
 #[test]
 #[ignore = "needs a quiet machine: one that wakes the sender late fills the three places at once"]
 fn a_queue_of_three_packets() {
