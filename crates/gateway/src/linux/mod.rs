@@ -31,6 +31,7 @@ pub mod inject;
 pub mod kernel;
 pub mod live;
 pub mod marks;
+mod netlink;
 pub mod priority;
 pub mod privileges;
 mod pure_acks;

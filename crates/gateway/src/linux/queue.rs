@@ -7,7 +7,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER};
 use rustix::thread::{CapabilitySet, capabilities};
 
 pub use super::wire::Queued;
-use super::wire::{Incoming, Messages, Outgoing};
+use super::wire::{Incoming, Outgoing, messages};
 use crate::limits::{MAX_QUEUED, QUEUE_SOCKET_BUFFER, VERDICT_BATCH};
 
 /// Bytes of one read: a packet of 64 kB and what netlink says of it.
@@ -76,7 +76,7 @@ impl Queue {
     fn bound(&mut self) -> io::Result<()> {
         loop {
             self.read()?;
-            for message in Messages::new(self.buffer.get(..self.filled).unwrap_or_default()) {
+            for message in messages(self.buffer.get(..self.filled).unwrap_or_default()) {
                 match message {
                     Incoming::Answer(0) => return Ok(()),
                     Incoming::Answer(code) => return Err(refusal(self.number, code)),
@@ -102,7 +102,7 @@ impl Queue {
     /// The packets of the latest [`receive`](Self::receive).
     pub fn packets(&self) -> impl Iterator<Item = Queued<'_>> {
         let bytes = self.buffer.get(..self.filled).unwrap_or_default();
-        Messages::new(bytes).filter_map(|message| match message {
+        messages(bytes).filter_map(|message| match message {
             Incoming::Packet(queued) => Some(queued),
             Incoming::Answer(_) | Incoming::Other => None,
         })
