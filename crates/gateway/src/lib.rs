@@ -15,6 +15,7 @@
 //! | [`triage`] | what the kernel may pass without asking: the model of its program, and the table for it |
 //! | [`Pipeline`] | the stages up to `classify`; [`FlowRecord`] is what comes out |
 //! | [`scan`] | scanners of files |
+//! | [`accounting`] | what every flow carried: the kernel's counts joined with decisions |
 //! | [`audit`] | events in SQLite |
 //! | `linux` | the live path: the kernel's queue, marks, packet filter, classes of bandwidth |
 //! | [`samples`] | captures made from published message formats, for demonstrations and tests |
@@ -55,6 +56,7 @@
     clippy::arithmetic_side_effects
 )]
 
+pub mod accounting;
 #[cfg(unix)]
 pub mod audit;
 pub mod capture;

@@ -14,7 +14,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 pub(crate) use gate::{
     ApplyArgs, AuditArgs, CachePlace, CheckArgs, ClassifyArgs, ConfirmArgs, DoctorArgs, DownArgs,
     FlowsArgs, GateCommand, GateStatusArgs, LookArgs, PathChoice, ReplayArgs, SignatureArgs,
-    UpArgs, WhyArgs,
+    TopArgs, TopBy, UpArgs, WhyArgs,
 };
 pub(crate) use member::{
     CancelArgs, GetArgs, JoinArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, PutArgs, RotateArgs,

@@ -135,6 +135,7 @@ async fn gateway(
         GateCommand::Doctor(args) => gate::doctor(context, &args),
         GateCommand::Status(args) => gate::status(context, &args).await,
         GateCommand::Flows(args) => gate::flows(context, &args).await,
+        GateCommand::Top(args) => gate::top(context, &args).await,
         GateCommand::Why(args) => gate::why(context, &args).await,
         GateCommand::Apply(args) => gate::apply(context, &args).await,
         GateCommand::Confirm(args) => gate::confirm(context, &args).await,

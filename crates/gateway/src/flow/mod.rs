@@ -80,6 +80,35 @@ impl<T> Both<T> {
     }
 }
 
+/// Packets and bytes of one direction. Bytes are those of IP packets, headers included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Count {
+    /// Packets, as the kernel handles them: what it has joined (GRO) counts once.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Count {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            packets: self.packets.saturating_add(other.packets),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
+    /// What this has more than an earlier count.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            packets: self.packets.saturating_sub(earlier.packets),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+        }
+    }
+}
+
 /// One flow: both directions of a 5-tuple.
 #[derive(Clone, Debug)]
 pub struct Flow<T> {
@@ -97,6 +126,8 @@ pub struct Flow<T> {
     pub packets: u64,
     /// Bytes of their innermost IP packets, headers included.
     pub bytes: u64,
+    /// Those of them that the server has sent.
+    pub from_server: Count,
     /// The flow began before the capture did: TCP without its SYN.
     pub midway: bool,
     /// Position in the order in which flows began.
@@ -177,6 +208,7 @@ impl<T: Default> Flow<T> {
             last_seen: now,
             packets: 0,
             bytes: 0,
+            from_server: Count::default(),
             midway: packet.tcp.is_some_and(|tcp| !tcp.syn),
             serial,
             attachment: T::default(),
@@ -200,6 +232,16 @@ impl<T: Default> Flow<T> {
 }
 
 impl<T> Flow<T> {
+    /// What the client has sent.
+    #[must_use]
+    pub fn from_client(&self) -> Count {
+        let all = Count {
+            packets: self.packets,
+            bytes: self.bytes,
+        };
+        all.since(self.from_server)
+    }
+
     /// Which side sent this packet of the flow.
     #[must_use]
     pub fn direction(&self, packet: &Packet<'_>) -> Direction {
@@ -259,6 +301,12 @@ impl<T> Flow<T> {
     fn take_in(&mut self, packet: &Packet<'_>, now: Duration) {
         self.packets = self.packets.saturating_add(1);
         self.bytes = self.bytes.saturating_add(packet.ip_len.into());
+        if self.direction(packet) == Direction::FromServer {
+            self.from_server = self.from_server.plus(Count {
+                packets: 1,
+                bytes: packet.ip_len.into(),
+            });
+        }
         self.last_seen = self.last_seen.max(now);
         match self.syn_role(packet) {
             SynRole::Own | SynRole::SynAck => {}

@@ -61,3 +61,64 @@ pub const RULES_LOOK: Duration = Duration::from_secs(10);
 /// Source: chosen: a loop answers between two batches of packets. Past it that queue is left out of
 /// the answer.
 pub const QUEUE_ANSWER: Duration = Duration::from_secs(5);
+
+/// Flows that are accounted for at once.
+/// Source: Linux's `nf_conntrack_max` of machines of 4 GiB and more; some 600 bytes each. Past it
+/// further ones are not accounted for, and counted.
+pub const MAX_ACCOUNTS: usize = 262_144;
+
+/// Names in one table of totals.
+/// Source: chosen: hosts of a large office; a megabyte for each table. Past it others are counted
+/// together.
+pub const MAX_GROUPS: usize = 4_096;
+
+/// For how long a decision is waited for of a flow that the kernel has ended, and for its last
+/// packets of a connection that both ends have closed.
+/// Source: chosen: below the 2 s within which a flow ends in the figures, above the queues' pause.
+/// Past it the flow counts as not asked about; later packets are added to the totals.
+pub const ACCOUNT_SETTLES: Duration = Duration::from_secs(1);
+
+/// Looks at the kernel's flows that miss one in a row, after which it has ended.
+/// Source: chosen: the table may be resized during one look. Past it the flow is reported as lost.
+pub const ACCOUNT_MISSED: u32 = 2;
+
+/// Time between two reports of a flow that lives.
+/// Source: Suricata's `flow` events come at the end only; a minute is the pace of charts. Past it
+/// the flow is reported as it stands.
+pub const ACCOUNT_EVERY: Duration = Duration::from_secs(60);
+
+/// Reports of the gateway to its accounts that wait.
+/// Source: the same as [`AUDIT_BACKLOG`]. Past it flows count as not asked about, and are counted
+/// as lost.
+pub const ACCOUNT_BACKLOG: usize = 65_536;
+
+/// Pause of the thread that keeps the accounts when nothing comes.
+/// Source: the same as the queues' loop. Past it the kernel's events are read.
+pub const ACCOUNT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Addresses whose side of the border is remembered.
+/// Source: the same as [`MAX_FLOWS`](super::MAX_FLOWS). Past it all are forgotten and asked for
+/// again.
+pub const MAX_SIDES: usize = 65_536;
+
+/// For how long the side of an address is remembered.
+/// Source: chosen: routes change seldom. Past it the kernel is asked again.
+pub const SIDE_KEPT: Duration = Duration::from_secs(60);
+
+/// Bytes of the kernel's events of connections that wait.
+/// Source: chosen: a pause of [`ACCOUNT_PAUSE`] at 100 000 ends a second, at some 800 bytes each.
+/// Past it ends are lost: the next looks find them, with the counts of the look before.
+pub const CONNTRACK_SOCKET_BUFFER: usize = 8_388_608;
+
+/// File in the folder of state that holds how the kernel counted before the gateway.
+/// Source: chosen. Past it: it is one file.
+pub const COUNTING_FILE: &str = "conntrack-settings";
+
+/// Age of a look at the kernel's flows that is fresh enough to answer from.
+/// Source: chosen: `gate top` draws once a second. Past it another look is taken.
+pub const LOOK_FRESH: Duration = Duration::from_millis(500);
+
+/// Looks take at most one part in so many of a processor's time, unless they are asked for.
+/// Source: chosen: a look at 200 000 flows takes some tenths of a second. Past it flows that were
+/// dropped at once end later in the figures.
+pub const LOOK_SHARE: u32 = 10;

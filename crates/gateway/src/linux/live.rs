@@ -40,6 +40,7 @@ use super::marks::Marks;
 use super::queue_pair::{PacketId, QueuePair};
 use super::scanner_pool::ScannerPool;
 use super::terminate::{TerminatedTotals, Terminator};
+use crate::accounting::FlowAccount;
 use crate::limits::MAX_BATCH;
 use crate::packet::{Counters, LinkType, replace_payload};
 use crate::policy::{Failure, Policy};
@@ -105,6 +106,8 @@ pub enum Report {
     Event(Box<Event>),
     /// A flow is over.
     Over(Box<DecidedFlow>),
+    /// A flow has begun, was decided, or is over, for the accounts.
+    Account(Box<FlowAccount>),
 }
 
 /// Two queues and their gateway.
@@ -511,6 +514,9 @@ impl Live {
         }
         while let Some(flow) = self.gateway.poll_flow() {
             deliver(Report::Over(Box::new(flow)));
+        }
+        while let Some(view) = self.gateway.poll_account() {
+            deliver(Report::Account(Box::new(view)));
         }
     }
 }

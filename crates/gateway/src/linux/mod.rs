@@ -10,6 +10,7 @@
 //! | [`rules`] | the packet filter's rules: own chains in the table `mangle` |
 //! | [`shaper`] | classes of bandwidth (HTB) |
 //! | [`inject`] | resets onto the wire |
+//! | [`conntrack`] | what the kernel has carried, by its connection tracking |
 //! | [`privileges`] | the capabilities that it keeps |
 //! | [`confinement`] | the folders that it may write, and calls that it may not make |
 //! | [`scanner_pool`] | scanners in threads of their own |
@@ -26,6 +27,7 @@
 
 pub mod border;
 pub mod confinement;
+pub mod conntrack;
 pub mod hash_worker;
 pub mod inject;
 pub mod kernel;

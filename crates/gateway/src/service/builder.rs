@@ -5,6 +5,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::accounts::AccountsThread;
 use super::controller::{Controller, ControllerParts, check_requirements};
 use super::error::ServiceError;
 use super::event_writer::{EventWriter, StateConfig};
@@ -177,6 +178,13 @@ impl ClaimedGateway {
             cache_at,
         } = self;
         let writer = EventWriter::start(&state)?;
+        let deliver = Box::new(|_flow| {});
+        let accounts = AccountsThread::start(
+            &installation.rules.border,
+            &state.folder,
+            state.flows_every,
+            deliver,
+        )?;
         let terminator = installation.bind_tproxy(&plan.policy.policy)?;
         if let Some(kernel) = &mut kernel {
             let classifier = &plan.classifier;
@@ -186,6 +194,7 @@ impl ClaimedGateway {
             plan: &plan,
             installation: &installation,
             writer: &writer,
+            accounts: &accounts,
             kernel: kernel.as_mut(),
         };
         let (queues, cache) = starting.start(terminator, cache_at)?;
@@ -195,6 +204,7 @@ impl ClaimedGateway {
         let controller = Controller::new(ControllerParts {
             queues: queues.iter().map(QueueThread::orders).collect(),
             written: writer.written(),
+            accounts: Some(accounts.handle()),
             system: Box::new(installation.clone()),
             signatures: plan.classifier.signatures,
             mode: plan.settings.mode,
@@ -208,7 +218,9 @@ impl ClaimedGateway {
             installation,
             queues,
             writer: Some(writer),
+            accounts: Some(accounts),
             cache,
+            state: state.folder,
             ended: false,
             _lock: lock,
         })
@@ -220,6 +232,7 @@ struct Starting<'a> {
     plan: &'a GatewayBuilder,
     installation: &'a Installation,
     writer: &'a EventWriter,
+    accounts: &'a AccountsThread,
     kernel: Option<&'a mut Kernel>,
 }
 
@@ -282,6 +295,7 @@ impl Starting<'_> {
                 gateway.know_member(*endpoint, member);
             }
             // Which queue gets a flow is chance.
+            gateway.report_accounts();
             gateway.share(knowledge.get_or_insert_with(|| gateway.knowledge()));
             let work = Work {
                 gateway,
@@ -293,6 +307,7 @@ impl Starting<'_> {
                 // All terminated connections are its own, too: what one of them announces it knows.
                 terminator: terminator.take(),
                 scans: plan.scanners.start()?,
+                accountant: self.accounts.accountant(),
             };
             queues.push(QueueThread::start(
                 new,

@@ -1,17 +1,20 @@
 //! The policy at work, trials of another one, and what is asked of the queues.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::accounts::{AccountsHandle, Top};
 use super::builder::NamedPolicy;
 use super::error::ServiceError;
 use super::event_writer::{Ended, Written};
 use super::status::GatewayStatus;
 use crate::SignatureSet;
+use crate::accounting::{FlowAccount, Grouping};
 use crate::limits::{QUEUE_ANSWER, RULES_LOOK};
 use crate::linux::live::{Order, Totals};
 use crate::policy::{Action, Policy, Rule};
@@ -71,6 +74,8 @@ pub struct ControllerParts {
     pub queues: Vec<Sender<Order>>,
     /// Counts of what was written down.
     pub written: Arc<Written>,
+    /// Where the accounts are asked, if there are any.
+    pub accounts: Option<AccountsHandle>,
     /// What a policy needs of the machine.
     pub system: Box<dyn System>,
     /// The signatures that policies name applications by.
@@ -91,6 +96,7 @@ pub struct ControllerParts {
 pub struct Controller {
     queues: Vec<Sender<Order>>,
     written: Arc<Written>,
+    accounts: Option<AccountsHandle>,
     system: Box<dyn System>,
     signatures: SignatureSet,
     began: Instant,
@@ -107,6 +113,15 @@ pub struct Controller {
     wake: Sender<Wake>,
     /// The housekeeping's, which is one thread.
     wakes: Mutex<Receiver<Wake>>,
+}
+
+/// Flows that are not over.
+#[derive(Clone, Debug, Default)]
+pub struct CrossingFlows {
+    /// Those that the queues know.
+    pub known: Vec<LiveFlow>,
+    /// The others.
+    pub others: Vec<FlowAccount>,
 }
 
 /// Another policy, as it is asked for.
@@ -137,6 +152,7 @@ impl Controller {
         Controller {
             queues: parts.queues,
             written: parts.written,
+            accounts: parts.accounts,
             system: parts.system,
             signatures: parts.signatures,
             began: Instant::now(),
@@ -291,11 +307,45 @@ impl Controller {
         }
     }
 
-    /// The flows that are not over, the latest first, at most so many of each queue.
+    /// The flows that are not over: those that queues know, the latest first, at most so many of
+    /// each queue, with what the kernel has counted of them. Then the largest of the others, which
+    /// passed without being asked about or were forgotten by their queue.
     #[must_use]
-    pub fn flows(&self, most: usize) -> Vec<LiveFlow> {
+    pub fn flows(&self, most: usize) -> CrossingFlows {
         let flows: Vec<Vec<LiveFlow>> = self.ask(|answer| Order::Flows(most, answer));
-        flows.into_iter().flatten().collect()
+        let mut known: Vec<LiveFlow> = flows.into_iter().flatten().collect();
+        let accounts = self.accounts.as_ref();
+        let Some(accounts) = accounts.and_then(|accounts| accounts.known(QUEUE_ANSWER)) else {
+            let others = Vec::new();
+            return CrossingFlows { known, others };
+        };
+        let accounts = accounts.into_iter();
+        let mut counted: HashMap<u64, FlowAccount> =
+            accounts.map(|account| (account.flow_id, account)).collect();
+        // What is carried by the kernel ends without a word to the queue that decided it.
+        known.retain(|flow| {
+            let is_carried = flow.action.is_some_and(|action| action != Action::Block);
+            !is_carried || counted.contains_key(&flow.flow_id)
+        });
+        for flow in &mut known {
+            if let Some(account) = counted.remove(&flow.flow_id).filter(|one| one.exact) {
+                let total = account.total();
+                flow.record.packets = total.packets;
+                flow.record.bytes = total.bytes;
+            }
+        }
+        counted.retain(|_, account| account.ended.is_none());
+        let mut others: Vec<FlowAccount> = counted.into_values().collect();
+        others.sort_unstable_by_key(|flow| Reverse((flow.total().bytes, flow.flow_id)));
+        others.truncate(most);
+        CrossingFlows { known, others }
+    }
+
+    /// What crossed the border, by this grouping; `None`: there are no accounts, or they do not
+    /// answer.
+    #[must_use]
+    pub fn top(&self, grouping: Grouping) -> Option<Top> {
+        self.accounts.as_ref()?.top(grouping, QUEUE_ANSWER)
     }
 
     /// Asks all queues the same. One that does not answer is left out.

@@ -38,6 +38,8 @@ pub struct StateConfig {
     pub kept_file: u64,
     /// Bytes of all files that are kept.
     pub kept_files: u64,
+    /// How often flows are reported that live.
+    pub flows_every: Duration,
 }
 
 /// Counts of what was written and lost.

@@ -19,8 +19,10 @@
 //! | `installation`, `in_kernel` | what is put into the system, and taken out again |
 //! | `scanners` | YARA rules and clamd, as threads for each queue |
 //! | `event_writer`, `joined`, `eve` | the thread that writes events down |
+//! | `accounts` | the thread that joins what the kernel counted with what was decided |
 //! | `state_lock` | the folder of state belongs to one gateway |
 
+mod accounts;
 mod builder;
 mod controller;
 mod error;
@@ -35,11 +37,14 @@ mod scanners;
 mod state_lock;
 mod status;
 
+pub use self::accounts::{AccountsHandle, Top};
 pub use self::builder::{
     BorderConfig, BorderedGateway, ClaimedGateway, ClassifierConfig, GatewayBuilder, NamedPolicy,
     make_folder,
 };
-pub use self::controller::{Apply, Controller, ControllerParts, System, parse_policy};
+pub use self::controller::{
+    Apply, Controller, ControllerParts, CrossingFlows, System, parse_policy,
+};
 pub use self::error::ServiceError;
 pub use self::event_writer::{Ended, StateConfig, Written};
 pub use self::in_kernel::load_kernel;

@@ -3,6 +3,7 @@
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
+use super::accounts::Accountant;
 use super::error::ServiceError;
 use super::event_writer::EventWriter;
 use crate::audit::Digester;
@@ -23,6 +24,8 @@ pub(super) struct Work {
     pub(super) shared: Option<(SharedKernel, Option<KernelReports>)>,
     pub(super) terminator: Option<Terminator>,
     pub(super) scans: ScannerPool,
+    /// What takes views of its flows.
+    pub(super) accountant: Accountant,
 }
 
 /// One queue's loop in a thread of its own.
@@ -66,13 +69,14 @@ impl QueueThread {
             live.terminate(terminator);
         }
         let (orders, received) = channel();
-        let recorder = writer.recorder();
+        let (recorder, accountant) = (writer.recorder(), work.accountant);
         let thread = std::thread::Builder::new()
             .name(format!("queue-{number}"))
             .spawn(move || {
                 let ended = live.run(&received, &mut |report| match report {
                     Report::Over(flow) => recorder.end(*flow),
                     Report::Event(event) => recorder.record(*event),
+                    Report::Account(view) => accountant.note(*view),
                 });
                 // What makes hashes reports the last of them before the writer ends.
                 drop(live);

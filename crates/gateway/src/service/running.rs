@@ -1,16 +1,19 @@
 //! A gateway at work, and its end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::accounts::AccountsThread;
 use super::controller::Controller;
 use super::error::ServiceError;
 use super::event_writer::EventWriter;
 use super::installation::Installation;
 use super::queue::{QueueThread, end_all};
 use super::state_lock::StateLock;
+use crate::limits::COUNTING_FILE;
+use crate::linux::conntrack::switch;
 use crate::linux::kernel::attach::AttachedAt;
 use crate::linux::kernel::parts::MissingPart;
 use crate::linux::kernel::{Kernel, remove, unhook};
@@ -31,8 +34,11 @@ pub struct RunningGateway {
     pub(super) kernel: Option<Kernel>,
     pub(super) installation: Installation,
     pub(super) queues: Vec<QueueThread>,
+    pub(super) accounts: Option<AccountsThread>,
     pub(super) writer: Option<EventWriter>,
     pub(super) cache: Vec<AttachedAt>,
+    /// The folder of state.
+    pub(super) state: PathBuf,
     pub(super) ended: bool,
     pub(super) _lock: StateLock,
 }
@@ -99,6 +105,12 @@ impl RunningGateway {
         }
         let removed = self.installation.end(stays);
         let ended = end_all(std::mem::take(&mut self.queues));
+        if let Some(accounts) = self.accounts.take() {
+            accounts.end();
+        }
+        if !stays && let Err(error) = switch::put_back(&self.state) {
+            tracing::warn!(%error, "the kernel goes on counting connections");
+        }
         if let Some(writer) = self.writer.take() {
             writer.end();
         }
@@ -114,11 +126,12 @@ impl Drop for RunningGateway {
     }
 }
 
-/// Takes rules, redirections, classes and programs out, whichever run has left them.
+/// Takes rules, redirections, classes and programs out, whichever run has left them, and has the
+/// kernel count as it did before, which `state` holds.
 ///
 /// # Errors
 /// A part that cannot be taken out; the others are out all the same.
-pub fn take_down(interfaces: &[String], bpffs: &Path) -> Result<(), ServiceError> {
+pub fn take_down(interfaces: &[String], bpffs: &Path, state: &Path) -> Result<(), ServiceError> {
     let mut taken = vec![Rules::take_down().map_err(ServiceError::failed)];
     for interface in interfaces {
         taken.push(shaper::take_down(interface).map_err(ServiceError::failed));
@@ -126,5 +139,11 @@ pub fn take_down(interfaces: &[String], bpffs: &Path) -> Result<(), ServiceError
     }
     taken.push(redirect::take_down().map_err(ServiceError::failed));
     remove(bpffs);
+    taken.push(switch::put_back(state).map_err(|error| {
+        ServiceError::failed(format_args!(
+            "the kernel counts connections as the gateway had it ({}): {error}",
+            state.join(COUNTING_FILE).display()
+        ))
+    }));
     taken.into_iter().collect()
 }

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::account::{Accounts, known, view};
 use super::blocked::Blocked;
 use super::effects::Effects;
 use super::env::Env;
@@ -32,6 +33,7 @@ pub(super) struct FlowEngine {
     pub(super) traces: Traces,
     pub(super) over: VecDeque<DecidedFlow>,
     pub(super) over_dropped: u64,
+    pub(super) accounts: Accounts,
     /// Flows whose contents are followed and that wait for their time.
     timed: Vec<FlowId>,
     /// When they are looked at next.
@@ -61,6 +63,7 @@ impl FlowEngine {
             traces: Traces::default(),
             over: VecDeque::new(),
             over_dropped: 0,
+            accounts: Accounts::default(),
             timed: Vec::new(),
             next_look: Duration::ZERO,
             early: Seniority::default(),
@@ -103,6 +106,11 @@ impl FlowEngine {
         // What is refused is nothing that its hosts do.
         if !(self.env.enforces() && after.blocked) {
             context.entry.learn();
+        }
+        let is_first = context.entry.flow.packets == 1;
+        if self.accounts.are_wanted() && (is_first || before != after) {
+            let known = known(context.entry.flow, context.entry.conclude());
+            self.accounts.note(view(context.entry.flow, known, None));
         }
         if !bytes.is_empty() {
             let changes = Changes { before, after };

@@ -12,6 +12,7 @@ use super::{
     BlockedConnections, Cached, FilePart, Mode, Offload, PASSED, RefusedConnections, ScanJob,
     Scanned, Settings, Verdict, Why,
 };
+use crate::accounting::FlowAccount;
 use crate::classify::{Classifier, Surroundings};
 use crate::flow::TableBounds;
 use crate::packet::{Counters, Decoder, LinkType, Packet, Skip};
@@ -228,6 +229,17 @@ impl Gateway {
         self.engine.over.pop_front()
     }
 
+    /// Keeps a view of each flow that begins, is decided or is over, from now on, for
+    /// [`poll_account`](Self::poll_account).
+    pub fn report_accounts(&mut self) {
+        self.engine.accounts.begin();
+    }
+
+    /// The next view of a flow that has begun, was decided, or is over (`ended`).
+    pub fn poll_account(&mut self) -> Option<FlowAccount> {
+        self.engine.accounts.poll()
+    }
+
     /// Tells what is still counted, because no more packets will come; flows go on.
     pub fn report_rest(&mut self) {
         self.engine.blocked.close(&mut self.engine.effects);
@@ -290,7 +302,8 @@ impl Gateway {
     /// Events that were not polled in time.
     #[must_use]
     pub fn events_dropped(&self) -> u64 {
-        self.engine.effects.events_dropped
+        let views = self.engine.accounts.dropped;
+        self.engine.effects.events_dropped.saturating_add(views)
     }
 
     /// Packets whose flow was not there: a fault of this program. They go on unless the policy

@@ -78,6 +78,7 @@
 //! the reading, between packets. One kind of packets passes by the states: a SYN of another
 //! connection between the same ends settles nothing (`other_connection`).
 
+mod account;
 mod blocked;
 mod cache;
 mod content;

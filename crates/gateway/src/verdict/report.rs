@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::Verdict;
+use super::account::{known, view};
 use super::engine::FlowEngine;
 use super::event::Ends;
-use super::machine::{as_announced, facts};
+use super::machine::facts;
 use super::state::{CACHE_RULE, DecidedFlow, FlowState, LiveFlow, State};
 use super::trace::Why;
 use crate::classify::Verdict as Classified;
@@ -64,14 +65,8 @@ impl FlowEngine {
         }
     }
 
-    /// What a flow is called: as the decision found it, unless more is known by now.
     fn known(&self, flow: &Flow<Tracked<State>>) -> Classified {
-        let own = &flow.attachment.own;
-        let now = as_announced(self.tracker.conclude(flow), own.announced.as_deref());
-        match own.decided() {
-            Some(decided) if decided.found.confidence >= now.confidence => (*decided.found).clone(),
-            _ => now,
-        }
+        known(flow, self.tracker.conclude(flow))
     }
 
     /// Takes in the flows that have ended.
@@ -82,6 +77,10 @@ impl FlowEngine {
                 self.effects.parts.extend(content.cut_off(false));
                 // What waits was not judged, and must not pass because its flow has ended.
                 self.effects.release(content.take_held(), Verdict::DROP);
+            }
+            if self.accounts.are_wanted() {
+                let known = self.known(&flow);
+                self.accounts.note(view(&flow, known, Some(now)));
             }
             let over = self.conclude(now, &flow);
             if self.traces.knows(flow.serial) {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use ringway_gateway::linux::kernel::BPFFS;
 
 use super::values;
@@ -26,8 +26,10 @@ pub(crate) enum GateCommand {
     Doctor(DoctorArgs),
     /// What the running gateway does and has done
     Status(GateStatusArgs),
-    /// The flows that the running gateway sees
+    /// The flows that cross the border, with what they carried
     Flows(FlowsArgs),
+    /// What fills the line, and who: rates by application, host, rule, class or member
+    Top(TopArgs),
     /// Why a flow got what it got
     Why(WhyArgs),
     /// Give the running gateway another policy
@@ -176,6 +178,10 @@ pub(crate) struct UpArgs {
     /// For how long the audit is kept, and files with it
     #[arg(long, value_name = "TIME", default_value = "90d", value_parser = values::duration)]
     pub(crate) keep_audit: Duration,
+
+    /// How often a flow is reported while it lives
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration)]
+    pub(crate) flows_every: Duration,
 
     /// Bytes that the audit may have; its oldest events make room
     #[arg(long, value_name = "BYTES", default_value_t = 1_073_741_824)]
@@ -367,6 +373,10 @@ pub(crate) struct DownArgs {
     #[arg(value_name = "INTERFACE")]
     pub(crate) interfaces: Vec<String>,
 
+    /// The gateway's folder, which says how the kernel counted before
+    #[arg(long, value_name = "FOLDER", default_value = "/var/lib/ringway/gate")]
+    pub(crate) state: PathBuf,
+
     #[command(flatten)]
     pub(crate) bpffs: BpffsArgs,
 }
@@ -389,18 +399,62 @@ Examples:
   ringway gate flows
   ringway gate flows --app bittorrent --json | jq .evidence
 
-Packets and bytes are those that reached the gateway: once a flow is decided the kernel carries the rest by itself.")]
+Packets and bytes are the kernel's own counts. Flows that passed without being asked about stand there as `not asked`.
+Where the kernel cannot count (`ringway gate doctor`), they are those that reached the gateway.")]
 pub(crate) struct FlowsArgs {
     /// Only this application
     #[arg(long, value_name = "NAME")]
     pub(crate) app: Option<String>,
 
-    /// At most so many of each queue, the latest first
+    /// At most so many of each queue, the latest first, and of those that passed without being
+    /// asked about, the largest first
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) most: usize,
 
     #[command(flatten)]
     pub(crate) control: ControlArgs,
+}
+
+/// `ringway gate top`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway gate top
+  ringway gate top --by host --once
+  ringway gate top --by rule --json | jq 'select(.rate_to_client > 1000000)'
+
+Keys: a, h, r, c, m group by application, host, rule, class, member; b, f, n sort by rate, flows, name;
+/ filters by name; q ends.")]
+pub(crate) struct TopArgs {
+    /// What rows stand for
+    #[arg(long, value_name = "WHAT", default_value = "app")]
+    pub(crate) by: TopBy,
+
+    /// Only rows whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+
+    /// Print one table, of a second's rates, and end; so without a terminal
+    #[arg(long)]
+    pub(crate) once: bool,
+
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+}
+
+/// What rows of `gate top` stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TopBy {
+    /// Applications
+    App,
+    /// Hosts of the own network
+    Host,
+    /// Rules of the policy
+    Rule,
+    /// Classes of bandwidth
+    Class,
+    /// Members of a ring
+    Member,
 }
 
 /// `ringway gate why`.

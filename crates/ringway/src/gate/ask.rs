@@ -1,18 +1,17 @@
 //! The commands that ask the running gateway, and the one that reads its audit.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use indicatif::{HumanBytes, HumanCount};
+use indicatif::HumanCount;
 use ringway_gateway::audit::{AuditStore, Search};
-use ringway_gateway::verdict::{LiveFlow, Mode};
+use ringway_gateway::verdict::Mode;
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 
 use super::message::{Reply, Request};
-use crate::cli::{ApplyArgs, AuditArgs, ConfirmArgs, FlowsArgs, GateStatusArgs};
+use crate::cli::{ApplyArgs, AuditArgs, ConfirmArgs, GateStatusArgs};
 use crate::context::Context;
 use ringway_gateway::limits::AUDIT_FILE;
 use ringway_gateway::service::GatewayStatus;
@@ -142,58 +141,6 @@ fn wrong(status: &GatewayStatus) -> Vec<(&'static str, String)> {
         wrong.push(("rules", format!("may not be in force: {why}")));
     }
     wrong
-}
-
-/// Shows the flows that are not over.
-pub(crate) async fn flows(context: &Context, args: &FlowsArgs) -> Result<(), Failure> {
-    let flows = match ask(
-        context,
-        &args.control.socket,
-        &Request::Flows { most: args.most },
-    )
-    .await?
-    {
-        Reply::Flows(flows) => flows,
-        other => return Err(unexpected(&other)),
-    };
-    let wanted = |flow: &&LiveFlow| args.app.as_ref().is_none_or(|app| *app == flow.record.app);
-    let output = context.output;
-    let mut table = Table::new(&[
-        "FLOW",
-        "APP",
-        "CONFIDENCE",
-        "ACTION",
-        "RULE",
-        "CLIENT",
-        "SERVER",
-        "PACKETS",
-        "BYTES",
-    ]);
-    for flow in flows.iter().filter(wanted) {
-        if output.json() {
-            // The flow's own schema says what it is.
-            output.plain_object(flow)?;
-            continue;
-        }
-        let record = &flow.record;
-        table.row(&[
-            flow.flow_id.to_string(),
-            record.app.clone(),
-            record.confidence.name().to_owned(),
-            flow.action.map_or("-", |action| action.name()).to_owned(),
-            flow.rule.clone().unwrap_or_else(|| "-".to_owned()),
-            SocketAddr::new(record.client_ip, record.client_port).to_string(),
-            SocketAddr::new(record.server_ip, record.server_port).to_string(),
-            record.packets.to_string(),
-            HumanBytes(record.bytes).to_string(),
-        ]);
-    }
-    if !output.json() {
-        for line in table.lines() {
-            output.line(&line)?;
-        }
-    }
-    Ok(())
 }
 
 /// Puts another policy to work.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ringway_gateway::service::{Apply, Controller};
+use ringway_gateway::service::{Apply, Controller, CrossingFlows};
 use ringway_node::control::ControlSocket;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
@@ -63,7 +63,11 @@ fn reply(controller: &Controller, request: Request) -> Reply {
     match request {
         Request::Status => Reply::Status(Box::new(controller.status())),
         // The bound holds whatever the client asks for.
-        Request::Flows { most } => Reply::Flows(controller.flows(most.min(GATE_FLOWS))),
+        Request::Flows { most } => {
+            let CrossingFlows { known, others } = controller.flows(most.min(GATE_FLOWS));
+            Reply::Flows { known, others }
+        }
+        Request::Top { by } => Reply::Top(controller.top(by).map(Box::new)),
         Request::Why { flow } => Reply::Why(controller.why(flow)),
         Request::Apply {
             file,

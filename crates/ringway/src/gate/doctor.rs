@@ -1,6 +1,9 @@
 //! `ringway gate doctor`: what the in-kernel path needs, and what of it this machine has.
 
-use ringway_gateway::linux::kernel::features::features;
+use std::io::ErrorKind;
+
+use ringway_gateway::linux::conntrack::{Conntrack, switch};
+use ringway_gateway::linux::kernel::features::{Feature, features};
 use ringway_gateway::scan::{Clamd, Takes};
 
 use crate::cli::DoctorArgs;
@@ -48,9 +51,35 @@ impl Asked {
     }
 }
 
+/// Whether the kernel counts what it carries, in the form of the other things.
+fn counting() -> Feature {
+    let (missing, untried) = match Conntrack::open() {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            (Some("only root can look".to_owned()), true)
+        }
+        Err(error) => {
+            let why = format!("the kernel shows no connections (nf_conntrack_netlink): {error}");
+            (Some(why), false)
+        }
+        Ok(_) => {
+            let cannot = "the kernel counts nothing (no net.netfilter.nf_conntrack_acct)";
+            let missing = switch::is_on().is_none().then(|| cannot.to_owned());
+            (missing, false)
+        }
+    };
+    Feature {
+        name: "counts of connections (nf_conntrack_acct)",
+        needed_for: "bytes of flows, on either path",
+        missing,
+        untried,
+        optional: true,
+    }
+}
+
 /// Shows each thing that is needed, and whether it is there.
 pub(crate) fn doctor(context: &Context, args: &DoctorArgs) -> Result<(), Failure> {
-    let features = features(&args.bpffs.bpffs);
+    let mut features = features(&args.bpffs.bpffs);
+    features.push(counting());
     let mut table = Table::new(&["NEEDS", "FOR", "HERE"]);
     for feature in &features {
         if context.output.json() {
@@ -90,7 +119,7 @@ pub(crate) fn doctor(context: &Context, args: &DoctorArgs) -> Result<(), Failure
         0 => Ok(()),
         count => Err(Failure::failed(format_args!(
             "{count} of {} that `--path kernel` needs are missing; `--path user` needs none of them",
-            features.len()
+            features.len().saturating_sub(1)
         ))),
     }
 }

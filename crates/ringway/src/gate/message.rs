@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use ringway_gateway::service::GatewayStatus;
+use ringway_gateway::accounting::{FlowAccount, Grouping};
+use ringway_gateway::service::{GatewayStatus, Top};
 use ringway_gateway::verdict::{LiveFlow, Mode, Why};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,11 @@ pub(super) enum Request {
     Flows {
         /// At most so many of each queue.
         most: usize,
+    },
+    /// What crossed the border.
+    Top {
+        /// What rows stand for.
+        by: Grouping,
     },
     /// Why a flow got what it got.
     Why {
@@ -45,7 +51,14 @@ pub(super) enum Reply {
     /// To `Status`.
     Status(Box<GatewayStatus>),
     /// To `Flows`.
-    Flows(Vec<LiveFlow>),
+    Flows {
+        /// Those that queues know.
+        known: Vec<LiveFlow>,
+        /// The others that cross.
+        others: Vec<FlowAccount>,
+    },
+    /// To `Top`, if there are accounts.
+    Top(Option<Box<Top>>),
     /// To `Why`, if the flow is known.
     Why(Option<Box<Why>>),
     /// To `Apply` and `Confirm`: it was done.

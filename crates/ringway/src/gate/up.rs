@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ringway_gateway::limits::RULES_LOOK;
 use ringway_gateway::linux::confinement;
+use ringway_gateway::linux::conntrack::{Conntrack, switch};
 use ringway_gateway::linux::kernel::Kernel;
 use ringway_gateway::linux::kernel::attach::{AttachPoint, AttachedAt};
 use ringway_gateway::linux::kernel::parts::{MissingPart, Part, Wanted};
@@ -113,6 +114,7 @@ fn state(args: &UpArgs) -> StateConfig {
         eve_size: args.eve_size,
         kept_file: args.kept_file,
         kept_files: args.kept_files,
+        flows_every: args.flows_every,
     }
 }
 
@@ -248,7 +250,7 @@ struct Ready<'a> {
 
 /// Removes rules and classes, whichever run has left them.
 pub(crate) fn down(args: &DownArgs) -> Result<(), Failure> {
-    take_down(&args.interfaces, &args.bpffs.bpffs).map_err(failure)
+    take_down(&args.interfaces, &args.bpffs.bpffs, &args.state).map_err(failure)
 }
 
 /// Confines the gateway to its folders, for good. Call it before there is a second thread.
@@ -268,6 +270,10 @@ pub(crate) fn confine(args: &UpArgs) -> Result<(), Failure> {
         )
     });
     writable.extend(folders);
+    // Loads connection tracking, whose settings there are only then. What is missing is told when
+    // the accounts begin.
+    drop(Conntrack::open());
+    writable.extend(switch::files());
     let confined = confinement::confine(&writable).map_err(|error| {
         Failure::failed(format_args!("the gateway could not be confined: {error}"))
     })?;

@@ -4,6 +4,7 @@
 //! These need root, `ip`, `iptables` and Python. Where they are missing, each test says so on
 //! stderr and passes without having tested.
 
+mod accounts;
 mod beginnings;
 mod beside;
 mod border;

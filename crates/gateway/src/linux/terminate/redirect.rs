@@ -25,6 +25,8 @@ const TABLE: &str = "ringway";
 /// The zone of clients' halves, and the number of the table of routes: the shaper's handle, so
 /// that it is distinguished from others'.
 const NUMBER: &str = "31249";
+/// The same as connection tracking gives it.
+pub(crate) const CLIENTS_ZONE: u16 = 31_249;
 
 /// What is redirected.
 #[derive(Clone, Debug)]

@@ -78,6 +78,7 @@ fn controller(queues: Vec<Sender<Order>>, tools: &Arc<Tools>) -> Controller {
     Controller::new(ControllerParts {
         queues,
         written: Arc::new(Written::default()),
+        accounts: None,
         system: Box::new(Arc::clone(tools)),
         signatures,
         mode: Mode::Observe,

@@ -68,6 +68,7 @@ fn controller(tools: &Tools) -> Arc<Controller> {
     Arc::new(Controller::new(ControllerParts {
         queues: vec![queue()],
         written: Arc::new(Written::default()),
+        accounts: None,
         system: Box::new(tools.clone()),
         signatures,
         mode: Mode::Observe,

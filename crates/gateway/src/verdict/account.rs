@@ -1,0 +1,107 @@
+//! What accounts are given of a flow: what it is, and what is decided on it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::machine::as_announced;
+use super::state::{CACHE_RULE, FlowState, State};
+use crate::accounting::{Asked, Ends, FlowAccount};
+use crate::classify::Verdict as Classified;
+use crate::flow::Flow;
+use crate::limits::MAX_READY;
+use crate::packet::L4;
+use crate::policy::Action;
+use crate::tracker::Tracked;
+
+/// Views of flows that have begun, were decided or are over, if any are wanted.
+#[derive(Debug, Default)]
+pub(super) struct Accounts {
+    views: Option<VecDeque<FlowAccount>>,
+    pub(super) dropped: u64,
+}
+
+impl Accounts {
+    /// Keeps views from now on.
+    pub(super) fn begin(&mut self) {
+        self.views.get_or_insert_default();
+    }
+
+    /// Somebody wants them.
+    pub(super) fn are_wanted(&self) -> bool {
+        self.views.is_some()
+    }
+
+    /// Keeps a view to be polled, or counts it where too many wait.
+    pub(super) fn note(&mut self, view: FlowAccount) {
+        let Some(views) = &mut self.views else {
+            return;
+        };
+        if views.len() < MAX_READY {
+            views.push_back(view);
+        } else {
+            self.dropped = self.dropped.saturating_add(1);
+        }
+    }
+
+    pub(super) fn poll(&mut self) -> Option<FlowAccount> {
+        self.views.as_mut()?.pop_front()
+    }
+}
+
+/// What a flow is called: as the decision found it, unless more is known by now. `concluded`: what
+/// the classifier says now.
+pub(super) fn known(flow: &Flow<Tracked<State>>, concluded: Classified) -> Classified {
+    let own = &flow.attachment.own;
+    let now = as_announced(concluded, own.announced.as_deref());
+    match own.decided() {
+        Some(decided) if decided.found.confidence >= now.confidence => (*decided.found).clone(),
+        _ => now,
+    }
+}
+
+/// The view of a flow. `known`: what it is called; `ended`: when the gateway forgets it.
+pub(super) fn view(
+    flow: &Flow<Tracked<State>>,
+    known: Classified,
+    ended: Option<Duration>,
+) -> FlowAccount {
+    let own = &flow.attachment.own;
+    let (action, rule, class) = match (&own.flow, own.decided()) {
+        (FlowState::Refused, _) => (Some(Action::Block), Some(CACHE_RULE.to_owned()), None),
+        (_, Some(decided)) => {
+            let (ruling, policy) = (&decided.plan.ruling, &decided.policy);
+            let class = ruling.class.and_then(|class| policy.classes().get(class));
+            (
+                Some(ruling.action),
+                Some(policy.name_of(ruling).to_owned()),
+                class.map(|class| class.name.clone()),
+            )
+        }
+        _ => (None, None, None),
+    };
+    FlowAccount {
+        flow_id: flow.serial,
+        ends: Ends {
+            protocol: match flow.l4 {
+                L4::Tcp => 6,
+                L4::Udp => 17,
+            },
+            client: flow.client,
+            server: flow.server,
+        },
+        asked: Asked::Yes,
+        app: known.application,
+        confidence: Some(known.confidence),
+        details: known.details,
+        action,
+        rule,
+        class,
+        host: flow.client.ip(),
+        to_server: flow.from_client(),
+        to_client: flow.from_server,
+        exact: false,
+        began: flow.first_seen,
+        ended,
+        reason: None,
+    }
+}
