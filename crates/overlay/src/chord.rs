@@ -64,7 +64,8 @@
 //!
 //! 1. This file: `request_ended` and `handle_timeout` take answers and deadlines to the lookups.
 //! 2. `chord/commands.rs`: [`lookup`](Chord::lookup) makes an `Inquiry`. Other machines leave
-//!    theirs as `Effect::LookUp`.
+//!    theirs as `Effect::LookUp`; audits and the look for gaps in the own group have `Chord` start
+//!    theirs (`look_up`).
 //! 3. `lookup/inquiry.rs`: what an `Inquiry` and a `LookupEnd` hold: who asks, the point, the rule,
 //!    and where to begin; what was found.
 //! 4. `lookup/mod.rs`: `Lookups::start` hands it to the plain or the verified lookups, or refuses
@@ -81,7 +82,7 @@
 //! late. The member that is asked answers from what it knows (`lookup/answer.rs`).
 //!
 //! Three ends have no `LookupEnd`. `Lookups::cancel` forgets the lookup of the own place when this
-//! member founds a ring, or joins again. Where too many run, `lookup` returns an error. An effect
+//! member founds a ring, or joins again. Where too many run, `lookup` returns an error. `look_up`
 //! then starts nothing, and of its askers only a routed message is notified.
 //!
 //! In a router's daemon the caller is `member/core/lookups.rs` of `ringway-node`: it begins what
@@ -420,7 +421,6 @@ impl Chord {
             | Purpose::Certificates(_) => {
                 self.lookups.answered(cx, known!(self), request, answer);
             }
-            // The silent one is removed as a neighbour already, in `unanswered`.
             Purpose::Contact => match answer {
                 Some(Message::ViewIs { view, .. }) => self.view_came(now, from, view),
                 Some(answer) => {

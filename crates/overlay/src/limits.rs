@@ -116,7 +116,7 @@ pub const MAX_CLOSER: usize = 8;
 /// with the smallest span goes.
 pub const MAX_FINGERS: usize = 104;
 
-/// Ways of a verified lookup.
+/// Attempts of a verified lookup.
 /// Source: chosen; each costs as much as the first. Past it the best answer is given as unverified.
 pub const MAX_ATTEMPTS: usize = 3;
 

@@ -59,7 +59,7 @@ impl Chord {
     ///
     /// # Errors
     ///
-    /// When this member is not in the ring, or 128 lookups run already.
+    /// When this member is not in the ring, or 128 lookups of the caller run already.
     pub fn lookup(&mut self, now: Instant, target: RingKey) -> Result<LookupId, LookupError> {
         if !self.ring.is_member() {
             return Err(LookupError::NotMember);

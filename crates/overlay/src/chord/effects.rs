@@ -12,13 +12,15 @@ use crate::lookup::inquiry::{Around, Asker, Found, Inquiry, LookupEnd};
 
 impl Chord {
     /// Does what the last step of a machine has left for others, and what follows from that: each
-    /// effect with all that follows from it before the next one.
+    /// effect with all that follows from it before the next one. Then lookups go on that had no
+    /// room for requests, if the step has made some.
     pub(super) fn settle(&mut self, now: Instant) {
         let mut open = Vec::new();
         loop {
             open.extend(self.shared.out.effects.drain(..).rev());
             match open.pop() {
                 Some(effect) => self.apply(now, effect),
+                None if self.lookups.handle_room(&mut cx!(self, now), known!(self)) => {}
                 None => return,
             }
         }

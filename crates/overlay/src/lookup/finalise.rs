@@ -3,8 +3,9 @@
 //! ```text
 //!  finalise -> continue_finalising
 //!    members not asked -> GetView, Purpose::FinalView, to each. No room for requests -> waits
-//!    answers or certificates are missing -> waits; not for late ones, if these are a third of
-//!                                           a group at most and not the owner
+//!                         until some have ended (handle_room)
+//!    answers or certificates are missing -> waits; not for late answers, if all that are missing
+//!                                           are a third of a group at most, and not the owner's
 //!    none has answered -> attempt_failed; else -> judge
 //!  view_answered
 //!    a genuine view -> Effect::Said, to be compared (if comparing all, or of a neighbour);
@@ -26,8 +27,8 @@ use crate::message::Message;
 use crate::request::Purpose;
 
 impl VerifiedLookups {
-    /// Begins to close the neighbourhood of the target, from `group` and from what earlier attempts
-    /// found there.
+    /// Begins to ask all around the target, from `group` and from what earlier attempts found
+    /// there.
     pub(super) fn finalise(
         &mut self,
         cx: &mut Cx<'_>,
@@ -62,7 +63,7 @@ impl VerifiedLookups {
         around(&lookup.target, cx.config.group, usable)
     }
 
-    /// Asks whom it has not asked yet, and ends the way when all have answered.
+    /// Asks whom it has not asked yet, and has the attempt judged when all have answered.
     pub(super) fn continue_finalising(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
         let group = self.final_group(cx, id);
         let Some(lookup) = self.running.get(&id) else {
@@ -76,6 +77,7 @@ impl VerifiedLookups {
         let next: Vec<RingKey> = unasked.take(room).copied().collect();
         for key in next {
             if !cx.requests.has_room() {
+                self.without_room.insert(id);
                 return;
             }
             if let Some(lookup) = self.running.get_mut(&id) {
@@ -93,13 +95,13 @@ impl VerifiedLookups {
         let Some(lookup) = self.running.get(&id) else {
             return;
         };
-        // A few that are slow are not waited for, unless the owner is among them.
+        // Late answers are not waited for where few are missing, and not the owner's.
         let owner = group
             .iter()
             .min_by_key(|key| lookup.target.distance_to(key));
-        let late = lookup.waiting.len() <= cx.config.group / 3
+        let few_missing = lookup.waiting.len() <= cx.config.group / 3
             && owner.is_some_and(|k| !lookup.waiting.contains(k));
-        let waits = if late {
+        let waits = if few_missing {
             lookup.expected()
         } else {
             lookup.waiting.len()

@@ -20,7 +20,8 @@ pub enum Rule {
     Verified,
 }
 
-/// Who asked, and so who gets the outcome. A lookup gives it back, and counts those alike.
+/// Who asked, and so who gets the outcome: a lookup gives it back. `Lookups::start` counts those
+/// of one kind that run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
     /// The caller of the crate.

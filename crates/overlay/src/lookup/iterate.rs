@@ -6,7 +6,8 @@
 //!                                        -> widen_if_sparse: more are wanted; again
 //!                                        -> end_step
 //!    enough are expected to answer -> waits
-//!    one of the group is not asked -> ask_near; again. No room for requests -> waits
+//!    one of the group is not asked -> ask_near; again. No room for requests -> waits until some
+//!                                     have ended (handle_room)
 //!    none is left -> answers or certificates are expected -> waits
 //!                 -> some have answered -> end_step
 //!                 -> only late answers are left -> waits
@@ -136,7 +137,10 @@ impl VerifiedLookups {
             };
             let next = among.choose(cx.rng).copied();
             match next {
-                Some(_) if !cx.requests.has_room() => return,
+                Some(_) if !cx.requests.has_room() => {
+                    self.without_room.insert(id);
+                    return;
+                }
                 Some(next) => self.ask_near(cx, id, next, point),
                 None if lookup.expected() > 0 || !lookup.unproven.is_empty() => return,
                 None if answers > 0 => return self.end_step(cx, known, id),
@@ -257,7 +261,8 @@ impl VerifiedLookups {
     }
 
     /// Asks for the certificates of those who were named and are not known, from the members that
-    /// named them.
+    /// named them. Where requests have no room, they stay unproven, and this step does not use
+    /// them.
     pub(super) fn request_certificates(&mut self, cx: &mut Cx<'_>, id: LookupId) {
         let Some(lookup) = self.running.get(&id) else {
             return;
@@ -327,4 +332,31 @@ impl VerifiedLookups {
         }
         self.proceed(cx, known, id);
     }
+}
+
+/// The finger to begin with, and its point: the one of exactly the largest offset that does not
+/// pass the target, or, for further attempts, a random one of the largest. Who has no such finger
+/// yet begins with the own group, whose members have similar ones. `None`: the target is the own
+/// key, or a further attempt has no finger that fits.
+pub(super) fn first_step(
+    cx: &mut Cx<'_>,
+    known: Known<'_>,
+    target: &RingKey,
+    attempts: usize,
+) -> Option<(RingKey, Vec<RingKey>)> {
+    let within = Offset::within(&cx.me.distance_to(target))?;
+    let fingers = known.fingers.entries().iter();
+    let usable: Vec<_> = fingers.filter(|f| f.offset <= within).collect();
+    let finger = if attempts <= 1 {
+        let best = usable.last().copied();
+        match best.filter(|finger| finger.offset == within) {
+            Some(finger) => Some(finger),
+            None => return Some((cx.me, known.group.keys().collect())),
+        }
+    } else {
+        // Among the largest, so that the steps stay few.
+        let some = usable.get(usable.len().saturating_sub(16)..)?;
+        some.choose(cx.rng).copied()
+    }?;
+    Some((cx.me.plus(finger.offset), finger.group.clone()))
 }

@@ -92,12 +92,12 @@ impl Lookups {
     /// after the other.
     pub(crate) fn due(&self, now: Instant) -> Vec<LookupId> {
         let plain = self.plain.due(now);
-        plain.chain(self.verified.late(now)).collect()
+        plain.chain(self.verified.timed_out(now)).collect()
     }
 
     pub(crate) fn handle_due(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
         if self.verified.is_running(id) {
-            self.verified.handle_late(cx, id);
+            self.verified.handle_timed_out(cx, id);
         } else {
             self.plain.handle_due(cx, known, id);
         }
@@ -137,6 +137,12 @@ impl Lookups {
     /// An answer takes longer than answers use to take.
     pub(crate) fn slow(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId, to: RingKey) {
         self.verified.slow(cx, known, id, to);
+    }
+
+    /// Requests have ended: lookups that found no room for theirs go on. Returns whether any did.
+    /// Plain ones try again by themselves.
+    pub(crate) fn handle_room(&mut self, cx: &mut Cx<'_>, known: Known<'_>) -> bool {
+        self.verified.handle_room(cx, known)
     }
 
     /// What a member near the target has said has been judged.

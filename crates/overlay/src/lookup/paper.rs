@@ -25,7 +25,7 @@ use crate::key::RingKey;
 use crate::known::Known;
 use crate::lookup::verified::{Stage, VerifiedLookups};
 
-/// Pairs of members that are asked at one step before the way counts as lost.
+/// Pairs of members that are asked at one step before the attempt counts as failed.
 /// Source: chosen; the paper says nothing about answers that differ.
 const PAIRS: usize = 3;
 

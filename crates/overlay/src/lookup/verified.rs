@@ -6,8 +6,8 @@
 //!
 //! 1. The first group is that of the own finger of exactly the largest offset that fits; without it
 //!    the own group is, and from outside one seed
-//!    ([`begin_attempt`](VerifiedLookups::begin_attempt)). To a target within the own group there
-//!    is no way.
+//!    ([`begin_attempt`](VerifiedLookups::begin_attempt)). To a target within the own group no
+//!    steps are needed.
 //! 2. Three random members of the group are asked whom they know around the next point; of all that
 //!    they name, the g nearest certified members are the next group. If these stand too far apart,
 //!    others may have been left out, and three more are asked (`iterate`).
@@ -43,11 +43,14 @@
 //!      -> Ping to the owner -> nearby_answered -> a member -> done(verified)
 //!                                              -> absent -> Finalise with the own group
 //!    first attempt, the target lies within a dense own group (is_nearby) -> Finalise with it
-//!    first_step -> the finger, or the own group -> iterate_from
-//!               -> no finger fits -> Finalise with the own group
+//!    first_step (iterate.rs)
+//!      -> the finger; on the first attempt, where none has exactly the largest offset that fits,
+//!         the own group -> iterate_from
+//!      -> the target is the own key, or on a further attempt no finger fits -> Finalise with the
+//!         own group
 //!  iterate_from
 //!    next offset of two spacings or more -> Iterate at the point that far on
-//!    smaller -> Finalise; one seed alone, or the paper's rule -> Iterate at the target
+//!    smaller -> Finalise; from a group of one, or by the paper's rule -> Iterate at the target
 //!  Iterate (iterate.rs)
 //!    -> iterate_from, the next step; finalise, at the target; attempt_failed, none to go on with
 //!    -> by the paper's rule (paper.rs) done(verified), at the target
@@ -63,7 +66,8 @@
 //!    an owner -> done(not verified); none -> fail(NoRoute)
 //!  from any stage
 //!    slow: an answer is late -> proceed -> iterate or continue_finalising, without it
-//!    handle_late: one deadline for all attempts -> fail(TimedOut)
+//!    handle_room: it found no room for a request, and others have ended -> proceed
+//!    handle_timed_out: one deadline for all attempts -> fail(TimedOut)
 //!    fail_all: this member leaves -> fail(Left); take_of: cancelled, no LookupEnd
 //! ```
 
@@ -76,21 +80,22 @@ use crate::context::Cx;
 use crate::effect::Effect;
 use crate::event::{LookupFailure, LookupId};
 use crate::group::{DENSE, Density};
-use crate::key::{Offset, RingKey};
+use crate::key::RingKey;
 use crate::known::Known;
 use crate::limits::{MAX_ATTEMPTS, MAX_HOPS};
 use crate::lookup::inquiry::{Around, Asker, Found, Inquiry, LookupEnd, Origin, Rule, Views};
+use crate::lookup::iterate::first_step;
 use crate::message::Message;
 use crate::request::Purpose;
 use crate::view::SignedHeader;
 
-/// A last group up to so much wider is accepted if another way found the same.
+/// A last group up to so much wider is accepted if another attempt found the same.
 const PASSABLE: f64 = 2.2;
 
 /// A step's group that is wider than this makes the step ask more members.
 pub(super) const SPARSE: f64 = 1.7;
 
-/// Members asked at once in a step of the first way, and of further attempts.
+/// Members asked at once in a step of the first attempt, and of further ones.
 const ASKERS: [usize; 2] = [3, 5];
 
 /// What a lookup does at the moment.
@@ -136,13 +141,13 @@ pub(crate) struct Verified {
     pub(super) stage: Stage,
     /// How many attempts have been begun.
     pub(super) attempts: usize,
-    /// Asked in this step, or, while closing, in all.
+    /// Asked in this step, or, in `Finalise`, in all.
     pub(super) asked: BTreeSet<RingKey>,
     /// Asked, and not answered so far.
     pub(super) waiting: BTreeSet<RingKey>,
     /// Those of them whose answers are late.
     pub(super) slow: BTreeSet<RingKey>,
-    /// Named in this step, or, while closing, in all, and by whom first.
+    /// Named in this step, or, in `Finalise`, in all, and by whom first.
     pub(super) named: BTreeMap<RingKey, RingKey>,
     /// Near the target, of all attempts so far.
     pub(super) near: BTreeMap<RingKey, RingKey>,
@@ -159,11 +164,11 @@ pub(crate) struct Verified {
     pub(super) unproven: BTreeSet<RingKey>,
     /// What each member that answered at this step named, for the paper's rule.
     pub(super) claims: Vec<Vec<RingKey>>,
-    /// The group that the way before this one ended with.
+    /// The group that the attempt before this one ended with.
     pub(super) last: Option<Vec<RingKey>>,
     /// Spacings of the groups met on the way, for one who has no fingers to compare with.
     pub(super) spacings: Vec<f64>,
-    /// Who answered first at each step of the present way.
+    /// Who answered first at each step of the present attempt.
     hops: Vec<RingKey>,
     /// Whether no member has answered at the present step so far.
     unanswered: bool,
@@ -238,6 +243,8 @@ impl Verified {
 #[derive(Debug, Default)]
 pub(super) struct VerifiedLookups {
     pub(super) running: BTreeMap<LookupId, Verified>,
+    /// Those that want to ask somebody, and found no room for a request.
+    pub(super) without_room: BTreeSet<LookupId>,
 }
 
 impl VerifiedLookups {
@@ -265,16 +272,16 @@ impl VerifiedLookups {
     }
 
     /// Those whose time is over.
-    pub(super) fn late(&self, now: Instant) -> impl Iterator<Item = LookupId> {
-        let late = self.running.iter().filter(move |(_, l)| l.deadline <= now);
-        late.map(|(id, _)| *id)
+    pub(super) fn timed_out(&self, now: Instant) -> impl Iterator<Item = LookupId> {
+        let over = self.running.iter().filter(move |(_, l)| l.deadline <= now);
+        over.map(|(id, _)| *id)
     }
 
     pub(super) fn is_running(&self, id: LookupId) -> bool {
         self.running.contains_key(&id)
     }
 
-    pub(super) fn handle_late(&mut self, cx: &mut Cx<'_>, id: LookupId) {
+    pub(super) fn handle_timed_out(&mut self, cx: &mut Cx<'_>, id: LookupId) {
         self.fail(cx, id, LookupFailure::TimedOut);
     }
 
@@ -316,7 +323,7 @@ impl VerifiedLookups {
         self.begin_attempt(cx, known, id);
     }
 
-    /// Begins a way to the target, the first or another one.
+    /// Begins an attempt to reach the target, the first or another one.
     pub(super) fn begin_attempt(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
         let Some(lookup) = self.running.get_mut(&id) else {
             return;
@@ -345,7 +352,7 @@ impl VerifiedLookups {
         }
     }
 
-    /// Begins a way at what this member knows of the ring.
+    /// Begins an attempt at what this member knows of the ring.
     fn begin_here(
         &mut self,
         cx: &mut Cx<'_>,
@@ -368,6 +375,8 @@ impl VerifiedLookups {
         }
     }
 
+    /// Ends the lookup with the owner that this member knows, because it knows the whole ring, once
+    /// that one has answered.
     fn confirm_nearby(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId, owner: RingKey) {
         if owner == cx.me {
             let group = known.own_group().to_vec();
@@ -380,6 +389,7 @@ impl VerifiedLookups {
         cx.request(owner, Purpose::Nearby(id), |id| Message::Ping { id });
     }
 
+    /// The owner in a ring that this member knows all of has answered, or has not.
     pub(crate) fn nearby_answered(
         &mut self,
         cx: &mut Cx<'_>,
@@ -414,6 +424,20 @@ impl VerifiedLookups {
         self.proceed(cx, known, id);
     }
 
+    /// Requests have ended: those that found no room for theirs go on, the eldest first, as far as
+    /// there is some now. Returns whether any did.
+    pub(super) fn handle_room(&mut self, cx: &mut Cx<'_>, known: Known<'_>) -> bool {
+        let mut any = false;
+        while !self.without_room.is_empty() && cx.requests.has_room() {
+            // It comes back to the set if the room does not suffice.
+            if let Some(id) = self.without_room.pop_first() {
+                self.proceed(cx, known, id);
+                any = true;
+            }
+        }
+        any
+    }
+
     /// Asks whom else it needs to, or ends what the lookup does at the moment.
     pub(super) fn proceed(&mut self, cx: &mut Cx<'_>, known: Known<'_>, id: LookupId) {
         match self.running.get(&id).map(|lookup| &lookup.stage) {
@@ -439,7 +463,7 @@ impl VerifiedLookups {
         Density::of(spacings.unwrap_or_default(), cx.config.group)
     }
 
-    /// A way has ended with `group`, all of whose members answered.
+    /// An attempt has ended with `group`, all of whose members answered.
     pub(super) fn judge(
         &mut self,
         cx: &mut Cx<'_>,
@@ -556,33 +580,7 @@ impl VerifiedLookups {
     /// Forgets a lookup and its open requests.
     fn take(&mut self, cx: &mut Cx<'_>, id: LookupId) -> Option<Verified> {
         cx.requests.forget(|purpose| purpose.lookup() == Some(id));
+        self.without_room.remove(&id);
         self.running.remove(&id)
     }
-}
-
-/// The finger to begin with, and its point: the largest within the way, or, for further attempts, a
-/// random one of the largest. Who has no such finger yet begins with the own group, whose
-/// members have similar ones.
-fn first_step(
-    cx: &mut Cx<'_>,
-    known: Known<'_>,
-    target: &RingKey,
-    attempts: usize,
-) -> Option<(RingKey, Vec<RingKey>)> {
-    let within = Offset::within(&cx.me.distance_to(target))?;
-    let fingers = known.fingers.entries().iter();
-    let usable: Vec<_> = fingers.filter(|f| f.offset <= within).collect();
-    let finger = if attempts <= 1 {
-        let best = usable.last().copied();
-        match best.filter(|finger| finger.offset == within) {
-            Some(finger) => Some(finger),
-            None if known.is_everybody() => return None,
-            None => return Some((cx.me, known.group.keys().collect())),
-        }
-    } else {
-        // Among the largest, so that the way stays short.
-        let some = usable.get(usable.len().saturating_sub(16)..)?;
-        some.choose(cx.rng).copied()
-    }?;
-    Some((cx.me.plus(finger.offset), finger.group.clone()))
 }

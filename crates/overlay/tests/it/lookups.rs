@@ -2,9 +2,10 @@
 //! key.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ringway_overlay::{Event, Message, RingKey, View};
+use ringway_overlay::limits::{MAX_LOOKUPS, MAX_RECORD_OPERATIONS, MAX_REQUESTS};
+use ringway_overlay::{Chord, Event, Message, RingKey, Transmit, View};
 
 use crate::{Notary, around, events, in_a_full_ring, key, sent, start};
 
@@ -159,4 +160,85 @@ fn views_met_by_lookups_reach_their_authors_neighbours() {
         some += look_up_and_tell(seed, 0, 0.5).told.len();
     }
     assert!((all / 4..all).contains(&some), "{some} of {all}");
+}
+
+/// It has no request of its own to wait for: it goes on once those of others have ended, and does
+/// not wait for its time limit.
+#[test]
+fn a_lookup_without_room_goes_on_later() {
+    let mut now = start();
+    let (mut chord, _) = in_a_full_ring(now, 1, 0.0, around);
+    // Until it knows its group.
+    for _ in 0..1_000 {
+        chord.handle_timeout(now);
+        sent(&mut chord)
+            .iter()
+            .for_each(|asked| answer(&mut chord, now, asked));
+        now += STEP;
+    }
+    // Within the own group: its eight others are asked at once.
+    let near = |n: usize| {
+        let mut point = [u8::try_from(n % 256).unwrap(); 32];
+        (point[0], point[1]) = (ME - 3, u8::try_from(n / 256).unwrap());
+        RingKey::from_bytes(point)
+    };
+    for n in 0..MAX_RECORD_OPERATIONS {
+        chord.get(now, near(n)).unwrap();
+    }
+    for n in 1..MAX_LOOKUPS {
+        chord.lookup(now, near(n)).unwrap();
+    }
+    let mut open = views_asked(&mut chord);
+    // Each answer names two more around the point, who are asked.
+    while open.len() < MAX_REQUESTS {
+        let first = open.iter().position(|transmit| transmit.to == key(ME - 3));
+        answer(&mut chord, now, &open.remove(first.unwrap()));
+        open.extend(views_asked(&mut chord));
+    }
+    let last = chord.lookup(now, near(0)).unwrap();
+    assert_eq!(views_asked(&mut chord), []);
+    while !open.is_empty() {
+        for transmit in std::mem::take(&mut open) {
+            answer(&mut chord, now, &transmit);
+            open.extend(views_asked(&mut chord));
+        }
+    }
+    let ends = events(&mut chord);
+    let done = |event: &Event| matches!(event, Event::LookupDone { id, .. } if *id == last);
+    assert!(ends.iter().any(done), "{}", ends.len());
+}
+
+fn views_asked(chord: &mut Chord) -> Vec<Transmit> {
+    let asks = |transmit: &Transmit| matches!(transmit.message, Message::GetView { .. });
+    sent(chord).into_iter().filter(asks).collect()
+}
+
+/// Answers as an honest member does that is asked when it is at rest.
+fn answer(chord: &mut Chord, now: Instant, asked: &Transmit) {
+    let (author, by) = (asked.to, asked.to.as_bytes()[0]);
+    let answer = match asked.message {
+        Message::GetNear { id, point } => Message::Near {
+            id,
+            members: around(&point),
+        },
+        Message::GetView { id, .. } => Message::ViewIs {
+            id,
+            view: View::sign(
+                &Notary::new(author),
+                author,
+                ([0; 16], 1),
+                None,
+                2_000,
+                around(&author),
+            ),
+        },
+        Message::Ping { id } => Message::Pong { id, member: true },
+        Message::GetState { id } => Message::State {
+            id,
+            predecessor: Some(key(by.wrapping_sub(1))),
+            successors: (1..=3).map(|n| key(by.wrapping_add(n))).collect(),
+        },
+        _ => return,
+    };
+    chord.handle_message(now, author, answer);
 }
