@@ -241,7 +241,8 @@ impl Links {
     }
 
     /// Sends over the link's path, or keeps the message until the link is up. False if there is no
-    /// link.
+    /// link. True does not say that it leaves: where the queue is full, or the message is too long,
+    /// one is dropped and counted.
     pub(crate) fn send(&mut self, now: Instant, member: &MemberId, message: LinkMessage) -> bool {
         let Some(peer) = self.peers.get_mut(member) else {
             self.counters.dropped_no_link += 1;
@@ -309,7 +310,9 @@ impl Links {
         self.send(now, member, message)
     }
 
-    /// Sends to one address only, for a PING, whatever its quota. Dropped if there is no session.
+    /// Sends to one address only, whatever the path in use: PINGs, answers to echoes, and what
+    /// confirms an address. Here it counts against no quota: its caller has counted it, and PINGs
+    /// have the validator's budget. Dropped if there is no session.
     pub(crate) fn send_via(
         &mut self,
         now: Instant,

@@ -262,6 +262,8 @@ impl Peer {
         if message.needs_live_path() {
             self.paths.sent(now);
         }
+        // Paced are messages of applications: they leave only as fast as the path and the receiver
+        // take them. All others, a PONG too, leave at once, or gather for a time on a slow path.
         let paced = message.is_paced();
         if fragment::fits(&encoded, mtu) {
             return self.push(now, encoded, paced);

@@ -1,5 +1,5 @@
 //! Receiving: several trains of datagrams with one call, each cut into its messages without another
-//! copy.
+//! copy. A message of a transport, here one datagram, is what a member calls a packet of its links.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -102,6 +102,8 @@ impl Receiver {
 /// of messages is gone.
 fn deliver(shared: &Shared, inbox: &Inbox, session: &Session, train: &[u8], stride: usize) -> bool {
     let mut train = train;
+    // No longer datagram is one of ours: each is counted as malformed. Only the last of a train may
+    // be shorter than the others, and is delivered if it is short enough.
     if stride > UDP_LARGEST {
         let short = train
             .len()

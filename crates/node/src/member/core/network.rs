@@ -1,5 +1,8 @@
 //! The transports in use, and the sessions that they have given us.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,7 +52,8 @@ impl NetworkError {
     }
 }
 
-/// A session with a member.
+/// A session with a member, or with the far end of an address that we have dialled and that has not
+/// proven yet to be one.
 #[derive(Debug)]
 struct Held {
     session: Session,
@@ -77,7 +81,7 @@ struct FailedConnect {
 #[derive(Debug)]
 pub(crate) struct Network {
     transports: Vec<Arc<dyn Transport>>,
-    /// Sessions with members.
+    /// Sessions with members, and those that we have dialled.
     sessions: HashMap<Address, Held>,
     /// When to look sessions through, if there are any.
     tidy: Option<Instant>,
@@ -107,7 +111,8 @@ pub(crate) struct Network {
 /// Packets that were not sent, by reason. Those that a transport has counted are with its counters.
 #[derive(Debug, Default)]
 pub(in crate::member) struct Dropped {
-    /// The peer's connection has ended, and only the peer can make another.
+    /// The connection has ended: the peer's, and only the peer can make another, or one that we
+    /// had just made.
     closed: u64,
     /// Too many waited while a transport was connecting.
     connecting: u64,
@@ -359,7 +364,8 @@ impl Network {
 
     /// Sends packets to one address; connects first where that is needed. What cannot be sent is
     /// dropped and counted. True if nothing more can go to this address: the peer's connection
-    /// has ended, and only the peer can make another.
+    /// has ended, and only the peer can make another. `Core::send_packets` has the links leave the
+    /// address then.
     pub(in crate::member) fn send(
         &mut self,
         now: Instant,
@@ -451,10 +457,11 @@ impl Network {
                 return;
             }
         };
-        for packet in waiting {
-            if session.send(&packet).is_err() {
-                tracing::debug!(%address, "a packet was lost on a session that is new");
-            }
+        let packets: Vec<&[u8]> = waiting.iter().map(Vec::as_slice).collect();
+        // What it did not take it has counted, unless it has ended already.
+        if session.send_batch(&packets).is_err() {
+            self.dropped.closed += count;
+            tracing::debug!(%address, count, "a session that is new has ended");
         }
         // Under the address that was asked for: a session may know its peer by another.
         let held = Held {
