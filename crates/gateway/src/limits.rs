@@ -189,7 +189,7 @@ pub const QUEUE_SOCKET_BUFFER: usize = 268_435_456;
 /// Source: chosen: some 3 kB. Past it another call begins.
 pub const VERDICT_BATCH: usize = 64;
 
-/// Packets taken from a queue before anything else is looked at.
+/// Reads of the queues, of a batch of packets each, before anything else is looked at.
 /// Source: chosen. Past it the rest follows in the next turn.
 pub const MAX_BATCH: usize = 64;
 

@@ -1,12 +1,16 @@
 //! The loop: packets from the queue through the gateway, and verdicts back.
 //!
 //! ```text
-//!  turn:      QueuePair::receive -> decide -> QueuePair::verdict -> carry_out
-//!  decide:    Gateway::handle_queued -> Accept, Drop: a verdict now
-//!                                    -> Hold: none; the packet waits in the kernel
-//!  carry_out: poll_scan -> ScannerPool ... collect: Gateway::handle_scanned
-//!             poll_released -> QueuePair::verdict for a packet that has waited
-//!             poll_injection -> Injector: resets
+//!  turn:      for each read: receive -> decide -> exchange -> verdict, each -> carry_out
+//!             then collect -> Gateway::handle_timeout -> exchange -> carry_out
+//!                  -> carry_terminated -> exchange -> flush -> parts of files to the HashWorker
+//!  decide:    Gateway::handle_queued -> Leaving -> Accept, Drop: a verdict now
+//!                                               -> Hold: none; the packet waits in the kernel
+//!  exchange:  what the kernel's connection cache has to refuse, and what it has refused
+//!  carry_out: poll_scan -> ScannerPool
+//!             poll_released -> Leaving -> a verdict for a packet that has waited
+//!             poll_injection -> flush -> Injector: resets
+//!  collect:   results of the ScannerPool -> Gateway::handle_scanned
 //! ```
 //!
 //! [`QueuePair`] is two queues of the kernel, one for new flows and one for followed connections; a
@@ -19,11 +23,12 @@
 //!  Accept or Drop  a mark   NF_REPEAT: FORWARD again, where RINGWAY-MARK saves the mark to the
 //!                           connection, and drops the packet if the mark says so
 //!  Hold            either   nothing yet. At its release: as Accept; or NF_DROP, with any mark
+//!  spoilt          either   NF_DROP, if held at its release: it was cut and had to wait, or its
+//!                           payload could not be replaced (`linux/leaving.rs`)
 //! ```
 //!
 //! Next on a packet's way is `verdict/gateway.rs`; all of it is listed in [`crate::verdict`].
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -36,13 +41,14 @@ use super::hash_worker::HashWorker;
 use super::inject::Injector;
 use super::kernel::backlog::PassedPackets;
 use super::kernel::{InKernel, KernelReports, SharedKernel};
+use super::leaving::{Given, Leaving};
 use super::marks::Marks;
 use super::queue_pair::{PacketId, QueuePair};
 use super::scanner_pool::ScannerPool;
 use super::terminate::{TerminatedTotals, Terminator};
 use crate::accounting::FlowAccount;
 use crate::limits::MAX_BATCH;
-use crate::packet::{Counters, LinkType, replace_payload};
+use crate::packet::{Counters, LinkType};
 use crate::policy::{Failure, Policy};
 use crate::verdict::{DecidedFlow, Event, Gateway, LiveFlow, Mode, Scanned, Why};
 
@@ -126,28 +132,11 @@ pub struct Live {
     unhashed: Vec<Event>,
     /// Verdicts of one read; empty between reads.
     verdicts: Vec<Given>,
-    /// What packets that wait have to leave with.
-    waiting: HashMap<u64, Leaving>,
+    leaving: Leaving,
     /// The kernel, if it decides, too, and its reports, if this loop receives them.
     kernel: Option<(SharedKernel, Option<KernelReports>)>,
     /// Connections that end here.
     terminator: Option<Terminator>,
-}
-
-/// What a packet that waits has to leave with.
-#[derive(Debug)]
-struct Leaving {
-    mark: Option<u32>,
-    changed: Option<Vec<u8>>,
-}
-
-/// A verdict as the queue takes it.
-#[derive(Debug)]
-struct Given {
-    id: PacketId,
-    accept: bool,
-    mark: Option<u32>,
-    changed: Option<Vec<u8>>,
 }
 
 impl Live {
@@ -172,7 +161,7 @@ impl Live {
             files,
             unhashed: Vec::new(),
             verdicts: Vec::new(),
-            waiting: HashMap::new(),
+            leaving: Leaving::default(),
             kernel: None,
             terminator: None,
         }
@@ -244,6 +233,8 @@ impl Live {
                 let totals = Totals {
                     counters: self.gateway.counters(),
                     flows: self.gateway.live_flows(),
+                    dropped: self.leaving.dropped(),
+                    held: self.leaving.held(),
                     events_lost: self
                         .totals
                         .events_lost
@@ -285,8 +276,8 @@ impl Live {
         }
     }
 
-    /// Takes what waits, up to a batch, and what scanners have found; the drawing at the top of the
-    /// file shows the order.
+    /// Takes what waits, up to [`MAX_BATCH`] reads of a batch each, and what scanners have found;
+    /// the drawing at the top of the file shows the order.
     fn turn(&mut self) -> io::Result<()> {
         let now = now();
         if let Some((shared, _)) = &self.kernel {
@@ -417,32 +408,9 @@ impl Live {
             let mark = verdict
                 .offload()
                 .map(|offload| self.marks.apply(packet.mark, offload));
-            let mut changed = None;
-            let mut spoilt = packet.cut && verdict.is_held();
-            if let Some(payload) = self.gateway.take_rewritten() {
-                let mut bytes = packet.bytes.to_vec();
-                spoilt |= packet.cut || !replace_payload(LinkType::RawIp, &mut bytes, &payload);
-                changed = Some(bytes);
-            }
-            if verdict.is_held() && !spoilt {
-                self.totals.held = self.totals.held.saturating_add(1);
-                if mark.is_some() || changed.is_some() {
-                    self.waiting.insert(token, Leaving { mark, changed });
-                }
-                continue;
-            }
-            // What is settled goes on to the chain that saves the mark; that one drops what is
-            // blocked.
-            let accept = (verdict.accepts() || mark.is_some()) && !spoilt;
-            if !verdict.accepts() || spoilt {
-                self.totals.dropped = self.totals.dropped.saturating_add(1);
-            }
-            self.verdicts.push(Given {
-                id,
-                accept,
-                mark,
-                changed,
-            });
+            let payload = self.gateway.take_rewritten();
+            let given = (self.leaving).decide(id, &packet, verdict, mark, payload.as_deref());
+            self.verdicts.extend(given);
         }
     }
 
@@ -467,15 +435,13 @@ impl Live {
             let Some(id) = PacketId::of(token) else {
                 continue;
             };
-            let leaving = self.waiting.remove(&token);
-            let mark = leaving.as_ref().and_then(|leaving| leaving.mark);
-            let changed = leaving.and_then(|leaving| leaving.changed);
-            self.totals.held = self.totals.held.saturating_sub(1);
-            if !verdict.accepts() {
-                self.totals.dropped = self.totals.dropped.saturating_add(1);
-            }
-            self.queues
-                .verdict(id, verdict.accepts(), mark, changed.as_deref())?;
+            let Given {
+                id,
+                accept,
+                mark,
+                changed,
+            } = self.leaving.release(id, verdict);
+            self.queues.verdict(id, accept, mark, changed.as_deref())?;
         }
         self.inject()
     }

@@ -31,6 +31,7 @@ pub mod conntrack;
 pub mod hash_worker;
 pub mod inject;
 pub mod kernel;
+mod leaving;
 pub mod live;
 pub mod marks;
 mod netlink;

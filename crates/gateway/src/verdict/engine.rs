@@ -243,7 +243,7 @@ fn trace(
     }
 }
 
-/// Whether a flow is still followed without a name.
+/// Whether a flow is followed and not decided.
 fn is_early(tracker: &Tracker<State>) -> impl FnMut(usize, u64) -> bool {
     |slot, serial| {
         tracker

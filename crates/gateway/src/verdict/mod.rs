@@ -1,5 +1,5 @@
-//! From flows to verdicts: the policy is asked once for each flow, and a verdict says of every
-//! packet whether it goes on.
+//! From flows to verdicts: the policy decides once on each flow, unless it is named for certain
+//! later, and a verdict says of every packet whether it goes on.
 //!
 //! [`Gateway`] is the whole pipeline with a policy, without any I/O: packets in, a [`Verdict`] for
 //! each, and to be polled packets to send ([`Gateway::poll_injection`]), [`Event`]s to write down
@@ -26,8 +26,9 @@
 //! inspected flow a decided one. `effects.rs` is the buffer into which every step writes what
 //! follows beside the verdict; `Gateway::poll_…` empties it. `findings.rs` takes what a scanner
 //! found of a window: the packets that waited for it go on, or the flow is blocked.
-//! `content/half_stream.rs` is one direction of a connection. It holds a packet with data while a
-//! window of a file is at the scanner, or while it is not known whether the file ends.
+//! `content/half_stream.rs` is one direction of a connection. It holds a packet with data or a FIN
+//! while a window of a file is at the scanner, while it is not known whether the file ends, or
+//! while the beginning of a file waits together (`hold_first`). Pure ACKs pass.
 //!
 //! A flow is *followed* while its `Content` exists. A packet is *watched* if it came by the queue
 //! of followed connections: the mark may be an earlier run's. `Decision` is the policy's in
@@ -46,37 +47,48 @@
 //!               +-----------> Inspecting -------------+
 //!
 //!  from         to           by which function, and when
-//!  New          Refused      first: it matches a connection that was just blocked (Enforce)
+//!  New          Refused      first: it matches a connection that was just blocked (Enforce), and
+//!                            was not picked up midway
 //!               Decided      first: the rule that fits does not ask what the flow is
-//!               Decided      unread: an earlier run read it; the rules' `failure` is closed
+//!               Decided      unread: picked up midway, and it came watched: an earlier run read
+//!                            it, or this run did and forgot it; the rules' `failure` is closed
 //!               Classifying  first: all others. TCP keeps its bytes if a rule may read them
 //!  Classifying  Classifying  classifying: not enough is known, or take_in held or dropped it
-//!               Classifying  classifying: one side alone has spoken, and the rule blocks (Observe)
-//!                            or audits; MAX_UNDECIDED_PACKETS end that
+//!               Classifying  take_in: its bytes cannot be followed (urgent data, too many kept):
+//!                            they are given up, and it is classified without them
+//!               Classifying  classifying: one side alone has spoken, the application has a name,
+//!                            and the rule blocks (Observe) or audits; MAX_UNDECIDED_PACKETS end
+//!                            that
 //!               New          drop_alone: the same, and the rule blocks (Enforce). The packet is
 //!                            dropped, and what was found is forgotten
 //!               Inspecting   settle: bytes were kept, a decoder fits, and the plan reads contents
 //!                            or the conversation announces other flows
 //!               Decided      settle: nothing is to be read, or no decoder fits
-//!               Decided      give_up: the plan reads contents, but no bytes were kept. Failure
-//!                            open: as ruled; closed: blocked
+//!               Decided      give_up: the plan reads contents, but no bytes are kept (any more).
+//!                            Failure open: as ruled; closed: blocked
 //!               Decided      unread: as from New
 //!  Inspecting   Inspecting   take_in: the packet goes on, waits for a scan, or is dropped. Offload
-//!                            Watched; AnswersPass while the rest of a file is not read
+//!                            Watched, WatchedIn with a class; AnswersPass while the rest of a
+//!                            file is not read
 //!               Decided      block: for what it carries, by a rule or a scanner
 //!               Decided      give_up: it cannot be read any more. Failure open, or read only for
 //!                            what it announces: as ruled; closed: blocked
 //!  Decided      Decided      stand: blocked: reset at both ends, then left to the kernel;
 //!                            allowed: left to the kernel, in its class. Asked about for as long
-//!                            as it announces other flows, or may yet be named
+//!                            as it announces other flows, or, without a class, may yet be named
 //!               Classifying  decide_again: named for certain since, and the policy says another
 //!                            thing of that
 //!  Refused      Refused      step: every packet is dropped
 //! ```
 //!
-//! From `Inspecting` also a scanner (`findings.rs`) and a pause (`FlowContext::handle_timeout`) end
-//! the reading, between packets. One kind of packets passes by the states: a SYN of another
-//! connection between the same ends settles nothing (`other_connection`).
+//! Between packets three things end the reading. In `Inspecting` a scanner does that has found
+//! something or failed (`findings.rs`). There and in `Classifying`, where the kept bytes are given
+//! up, a gap does that is not filled in time (`FlowContext::handle_timeout`). In `Classifying` the
+//! engine's `make_room` takes the bytes of the flow that has kept them longest. A pause ends
+//! nothing: what there is of a window is scanned.
+//!
+//! One kind of packets passes by the states: a SYN of another connection between the same ends
+//! settles nothing (`other_connection`).
 
 mod account;
 mod blocked;

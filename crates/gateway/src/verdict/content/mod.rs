@@ -6,10 +6,11 @@
 //! is. Its bytes are kept until then, and read from the beginning.
 //!
 //! **How a scan holds.** Packets go on while a window of a file fills. The packet that completes a
-//! window waits until the window was found clean, and all that follow it in its direction wait
-//! behind it; so the last packet of a file is never at its receiver before all of the file was
-//! found clean. Where a file's length is not known, each packet might be the last: it waits for
-//! the next one, for the end, or for a pause, upon which what there is of the window is scanned.
+//! window waits until the window was found clean. Packets with data or a FIN that follow it in its
+//! direction wait behind it, so the last packet of a file is never at its receiver before all of
+//! the file was found clean. Where a file's length is not known, each packet might be the last: it
+//! waits for the next one, for the end, or for a pause, upon which what there is of the window is
+//! scanned.
 
 mod codings;
 mod context;
