@@ -61,6 +61,7 @@ pub mod accounting;
 pub mod audit;
 pub mod capture;
 pub mod classify;
+pub mod eve;
 pub mod flow;
 mod generations;
 pub mod inspect;

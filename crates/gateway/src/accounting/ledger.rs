@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::account::{Asked, EndReason, Ends, FlowAccount, KernelFlow};
 use super::totals::{Ended, Grouping, Row, Totals};
 use crate::classify::Details;
-use crate::flow::Count;
+use crate::flow::{Count, UNASKED, first_flow_number};
 use crate::limits::{ACCOUNT_MISSED, ACCOUNT_SETTLES, MAX_ACCOUNTS, MAX_READY};
 use crate::policy::Action;
 
@@ -130,10 +130,6 @@ pub struct Ledger {
     wants_look: bool,
 }
 
-/// The number of the first flow that the gateway was not asked about: above those of all queues,
-/// and exact in JSON as they are.
-const FIRST_UNASKED: u64 = 1 << 51;
-
 impl Ledger {
     /// A ledger of a gateway that begins `now` and reports long flows `every` so often.
     #[must_use]
@@ -146,7 +142,7 @@ impl Ledger {
             began: now,
             every,
             looks: 0,
-            next_id: FIRST_UNASKED,
+            next_id: first_flow_number(UNASKED, now),
             unaccounted: 0,
             wants_look: false,
         }

@@ -61,7 +61,7 @@ pub struct Search {
     pub rule: Option<String>,
     /// Events in which this address takes part.
     pub address: Option<String>,
-    /// Events of the flow of this number. Numbers begin again with each start of the gateway.
+    /// Events of the flow of this number.
     pub flow: Option<u64>,
     /// Events not before this time since the Unix epoch.
     pub since: Option<Duration>,
@@ -160,7 +160,7 @@ impl AuditStore {
                         i64::try_from(event.flow_id).unwrap_or(i64::MAX),
                         event.src_ip.to_string(),
                         event.dest_ip.to_string(),
-                        event.app_proto,
+                        event.app,
                         event.alert.signature,
                         event.alert.action,
                         body,

@@ -3,6 +3,7 @@
 //! The table is generic over what its user attaches to each flow; here that is the classifier's
 //! state.
 
+mod number;
 mod prefix;
 mod proof;
 mod recency;
@@ -12,6 +13,7 @@ mod table;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+pub use number::{UNASKED, first_flow_number};
 pub(crate) use prefix::{Prefix, Pushed};
 use proof::Proof;
 pub(crate) use seniority::Seniority;

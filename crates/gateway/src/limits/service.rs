@@ -122,3 +122,35 @@ pub const LOOK_FRESH: Duration = Duration::from_millis(500);
 /// Source: chosen: a look at 200 000 flows takes some tenths of a second. Past it flows that were
 /// dropped at once end later in the figures.
 pub const LOOK_SHARE: u32 = 10;
+
+/// Bytes of events that wait for a reader at a socket.
+/// Source: chosen: some thousand events, seconds of a busy border. Past it further ones are lost
+/// and counted.
+pub const EVE_PENDING: usize = 8 << 20;
+
+/// Time between two tries to connect to a reader of events that is not there.
+/// Source: chosen: a reader that restarts is back within seconds. Until then events wait.
+pub const EVE_RECONNECT: Duration = Duration::from_secs(1);
+
+/// Time between two looks whether a slow reader of events takes more.
+/// Source: chosen: with the 200 kB that a socket holds, some megabytes a second. Past it the reader
+/// gets the next of them.
+pub const EVE_LOOK: Duration = Duration::from_millis(50);
+
+/// Time that readers of events get when the gateway ends.
+/// Source: chosen: well below what a service's stop is waited for. Past it what waits is lost and
+/// counted.
+pub const EVE_LINGER: Duration = Duration::from_secs(2);
+
+/// Flows and names that wait to be written as EVE.
+/// Source: half of [`AUDIT_BACKLOG`], so that they leave room for decisions. Past it further ones
+/// are lost and counted.
+pub const EVE_BACKLOG: usize = AUDIT_BACKLOG / 2;
+
+/// Time between two events of the gateway's figures.
+/// Source: chosen: a few lines a minute.
+pub const EVE_STATS: Duration = Duration::from_secs(30);
+
+/// Interfaces whose names are remembered.
+/// Source: chosen: more than a border has. Past it they are asked for again.
+pub const MAX_INTERFACE_NAMES: usize = 256;

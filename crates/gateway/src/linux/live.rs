@@ -390,6 +390,7 @@ impl Live {
                 .as_ref()
                 .and_then(|(shared, _)| shared.backlog.take(bytes));
             if let Some(PassedPackets { packets, receiver }) = passed {
+                gateway.set_came_by(0);
                 for earlier in packets {
                     gateway.set_watched(false);
                     gateway.handle_passed(now, LinkType::RawIp, &earlier);
@@ -399,6 +400,7 @@ impl Live {
                 }
             }
             gateway.set_watched(id.is_followed());
+            gateway.set_came_by(packet.came_by);
             self.injector.hear(bytes, packet.sender, packet.came_by);
             let verdict = if packet.unverified {
                 gateway.handle_unverified(now, token, LinkType::RawIp, bytes)

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::accounts::AccountsThread;
 use super::controller::{Controller, ControllerParts, check_requirements};
@@ -17,7 +18,7 @@ use super::scanners::{ScannerConfig, Scanners};
 use super::state_lock::StateLock;
 use crate::SignatureSet;
 use crate::classify::Classifier;
-use crate::flow::TableBounds;
+use crate::flow::{TableBounds, first_flow_number};
 use crate::linux::kernel::Kernel;
 use crate::linux::kernel::attach::{AttachPoint, AttachedAt};
 use crate::linux::priority::reset_priority;
@@ -178,7 +179,8 @@ impl ClaimedGateway {
             cache_at,
         } = self;
         let writer = EventWriter::start(&state)?;
-        let deliver = Box::new(|_flow| {});
+        let recorder = writer.recorder();
+        let deliver = Box::new(move |flow| recorder.flow(flow));
         let accounts = AccountsThread::start(
             &installation.rules.border,
             &state.folder,
@@ -280,12 +282,14 @@ impl Starting<'_> {
         let (plan, installation) = (self.plan, self.installation);
         let mut queues = Vec::new();
         let mut knowledge = None;
+        let begun = SystemTime::now().duration_since(UNIX_EPOCH);
+        let begun = begun.unwrap_or_default();
         for (number, (new, followed)) in (0_u64..).zip(installation.numbers()) {
             let mut gateway = Gateway::new(
                 plan.classifier.classifier.clone(),
                 TableBounds {
-                    // No flow's number is another queue's too, and each is exact in JSON.
-                    first_serial: number << 44,
+                    // No flow's number is another queue's too, nor one of an earlier run.
+                    first_serial: first_flow_number(number, begun),
                     ..TableBounds::default()
                 },
                 Arc::clone(&plan.policy.policy),

@@ -15,7 +15,7 @@ use super::event_writer::{Ended, Written};
 use super::status::GatewayStatus;
 use crate::SignatureSet;
 use crate::accounting::{FlowAccount, Grouping};
-use crate::limits::{QUEUE_ANSWER, RULES_LOOK};
+use crate::limits::{EVE_STATS, QUEUE_ANSWER, RULES_LOOK};
 use crate::linux::live::{Order, Totals};
 use crate::policy::{Action, Policy, Rule};
 use crate::verdict::{LiveFlow, Mode, Why};
@@ -171,9 +171,11 @@ impl Controller {
     pub fn keep_house(&self, rules_look: Duration) {
         let wakes = held(&self.wakes);
         let mut looks_at = after(rules_look);
+        let mut reports_at = self.written.wants_status.then(|| after(EVE_STATS));
         loop {
             let reverts_at = held(&self.state).trial.as_ref().map(|trial| trial.until);
-            let due = reverts_at.map_or(looks_at, |at| at.min(looks_at));
+            let others = [reverts_at, reports_at].into_iter().flatten();
+            let due = others.fold(looks_at, Instant::min);
             let wait = due.saturating_duration_since(Instant::now());
             match wakes.recv_timeout(wait) {
                 Ok(Wake::Retimed) => {}
@@ -183,6 +185,10 @@ impl Controller {
                     if Instant::now() >= looks_at {
                         guarded("the rules were not looked after", || self.put_back());
                         looks_at = after(rules_look);
+                    }
+                    if reports_at.is_some_and(|at| Instant::now() >= at) {
+                        self.written.report(self.status());
+                        reports_at = Some(after(EVE_STATS));
                     }
                 }
             }
@@ -301,6 +307,7 @@ impl Controller {
             events: self.written.events.load(Ordering::Relaxed),
             events_lost: (self.written.lost.load(Ordering::Relaxed))
                 .saturating_add(sum(&|totals| totals.events_lost)),
+            eve_lost: self.written.eve_lost.load(Ordering::Relaxed),
             events_left_out: self.written.left_out.load(Ordering::Relaxed),
             events_forgotten: self.written.forgotten.load(Ordering::Relaxed),
             flows_missing: sum(&|totals| totals.flows_missing),

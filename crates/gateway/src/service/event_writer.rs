@@ -1,25 +1,27 @@
 //! The thread that writes events down. Packets never wait for it: what it cannot take is counted as
 //! lost.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+mod log;
+mod written;
 
-use crate::audit::{AuditStore, FileStore, FileStoreBounds};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use self::log::EventLog;
+pub use self::written::{Ended, Written};
+use super::error::ServiceError;
+use super::eve::EveConfig;
+use crate::accounting::FlowAccount;
+use crate::audit::{FileStore, FileStoreBounds};
+use crate::eve::FlowLog;
+use crate::limits::{AUDIT_BACKLOG, EVE_BACKLOG, FILE_STORE_FOLDER};
 use crate::linux::hash_worker::Deliver;
 use crate::linux::priority::reset_priority;
-use crate::verdict::{DecidedFlow, Event};
-
-use super::error::ServiceError;
-use super::eve::Eve;
-use super::joined::Joined;
-use crate::limits::{
-    AUDIT_BACKLOG, AUDIT_BATCH, AUDIT_FILE, AUDIT_PAUSE, AUDIT_TIDY, FILE_STORE_FOLDER,
-};
+use crate::verdict::{DecidedFlow, Event, EventKind};
 
 /// The folder of state: where events and files go, and how much of them is kept.
 #[derive(Clone, Debug)]
@@ -30,10 +32,8 @@ pub struct StateConfig {
     pub keep: Duration,
     /// Bytes of the audit.
     pub audit_size: u64,
-    /// Where events are written as EVE JSON as well.
-    pub eve: Option<PathBuf>,
-    /// Bytes that this file and its predecessor may have together.
-    pub eve_size: u64,
+    /// Where events are written as EVE as well.
+    pub eve: EveConfig,
     /// Bytes of the largest file that is kept.
     pub kept_file: u64,
     /// Bytes of all files that are kept.
@@ -42,68 +42,23 @@ pub struct StateConfig {
     pub flows_every: Duration,
 }
 
-/// Counts of what was written and lost.
-#[derive(Debug, Default)]
-pub struct Written {
-    /// Events that were written.
-    pub events: AtomicU64,
-    /// Those that could not be written, in the audit or in the EVE file.
-    pub lost: AtomicU64,
-    /// Those that were not written because there were too many.
-    pub left_out: AtomicU64,
-    /// Those that were forgotten before their time, to make room.
-    pub forgotten: AtomicU64,
-    /// Flows that are over, by application and action; there are as many as signatures name.
-    flows: Mutex<BTreeMap<Kind, (u64, u64)>>,
-}
-
-/// An application and what the policy said.
-type Kind = (String, &'static str);
-
-/// Flows of one application that are over and of which the policy said the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// The application.
-    pub app: String,
-    /// What the policy said, as it is called in policies.
-    pub action: &'static str,
-    /// Flows.
-    pub flows: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
-impl Written {
-    /// Counts a flow that is over.
-    pub(super) fn end(&self, flow: DecidedFlow) {
-        let mut flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
-        let kind = (flow.record.app, flow.action.name());
-        let (count, bytes) = flows.entry(kind).or_default();
-        *count = count.saturating_add(1);
-        *bytes = bytes.saturating_add(flow.record.bytes);
-    }
-
-    /// What was counted, by application.
-    #[must_use]
-    pub fn ended(&self) -> Vec<Ended> {
-        let flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
-        flows
-            .iter()
-            .map(|((app, action), (flows, bytes))| Ended {
-                app: app.clone(),
-                action,
-                flows: *flows,
-                bytes: *bytes,
-            })
-            .collect()
-    }
+/// What the thread is given.
+#[derive(Debug)]
+enum Record {
+    /// For the audit and for EVE.
+    Event(Box<Event>),
+    /// What flows asked for by name, for EVE alone.
+    Names(Box<Event>),
+    /// A flow that is over, for EVE alone.
+    Flow(Box<FlowLog>),
 }
 
 /// The running thread; it ends when all senders are gone, with everything written.
 #[derive(Debug)]
 pub(super) struct EventWriter {
-    sender: SyncSender<Event>,
-    written: Arc<Written>,
+    recorder: Recorder,
+    /// Files are to be opened again, by their names.
+    reopen: Arc<AtomicBool>,
     thread: JoinHandle<()>,
     store: FileStore,
 }
@@ -111,15 +66,37 @@ pub(super) struct EventWriter {
 /// Takes events for the writer, and counts those that it does not take.
 #[derive(Clone, Debug)]
 pub(super) struct Recorder {
-    events: SyncSender<Event>,
+    records: SyncSender<Record>,
+    /// Records that wait and are for EVE alone.
+    eve_only: Arc<AtomicUsize>,
     written: Arc<Written>,
 }
 
 impl Recorder {
     /// Hands over an event, or counts it as lost.
     pub(super) fn record(&self, event: Event) {
-        if self.events.try_send(event).is_err() {
+        if event.kind == EventKind::Names {
+            self.record_eve(Record::Names(Box::new(event)));
+        } else if (self.records.try_send(Record::Event(Box::new(event)))).is_err() {
             self.written.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Hands over a flow that is over, to be written as EVE, or counts it as lost there. One that
+    /// lives is not written.
+    pub(super) fn flow(&self, account: FlowAccount) {
+        if let Some(flow) = FlowLog::of(account).filter(|_| self.written.wants_flows) {
+            self.record_eve(Record::Flow(Box::new(flow)));
+        }
+    }
+
+    /// Hands over what is for EVE alone. There may be as many of these as flows, so they leave room
+    /// for decisions.
+    fn record_eve(&self, record: Record) {
+        let waiting = self.eve_only.fetch_add(1, Ordering::Relaxed);
+        if waiting >= EVE_BACKLOG || self.records.try_send(record).is_err() {
+            self.eve_only.fetch_sub(1, Ordering::Relaxed);
+            self.written.eve_lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -132,17 +109,6 @@ impl Recorder {
 impl EventWriter {
     /// Opens the files and starts to write.
     pub(super) fn start(state: &StateConfig) -> Result<EventWriter, ServiceError> {
-        let audit =
-            AuditStore::open(&state.folder.join(AUDIT_FILE)).map_err(ServiceError::failed)?;
-        let eve = match &state.eve {
-            Some(file) => {
-                let eve = Eve::open(file, state.eve_size);
-                Some(eve.map_err(|error| {
-                    ServiceError::failed(format_args!("{}: {error}", file.display()))
-                })?)
-            }
-            None => None,
-        };
         let store_folder = state.folder.join(FILE_STORE_FOLDER);
         let bounds = FileStoreBounds {
             file: state.kept_file,
@@ -152,32 +118,29 @@ impl EventWriter {
         let store = FileStore::open(&store_folder, bounds).map_err(|error| {
             ServiceError::failed(format_args!("{}: {error}", store_folder.display()))
         })?;
-        let (sender, receiver) = sync_channel(AUDIT_BACKLOG);
-        let written = Arc::new(Written::default());
-        let mut log = EventLog {
-            audit,
-            audit_size: state.audit_size,
-            joined: Joined::default(),
-            eve,
-            keep: state.keep,
-            store: store.clone(),
-            tidied: None,
-            written: Arc::clone(&written),
+        let (records, receiver) = sync_channel(AUDIT_BACKLOG);
+        let written = Arc::new(Written::for_eve(&state.eve));
+        let recorder = Recorder {
+            records,
+            eve_only: Arc::default(),
+            written,
         };
+        let reopen = Arc::<AtomicBool>::default();
+        let log = EventLog::open(state, &store, &recorder, &reopen)?;
         let thread = std::thread::Builder::new()
             .name("audit".to_owned())
             .spawn(move || {
                 // A thread inherits its starter's priority, and writing must not compete with the
                 // queues.
                 reset_priority();
-                log.write(&receiver)
+                log.write(&receiver);
             })
             .map_err(|error| {
                 ServiceError::failed(format_args!("a thread did not start: {error}"))
             })?;
         Ok(EventWriter {
-            sender,
-            written,
+            recorder,
+            reopen,
             thread,
             store,
         })
@@ -185,7 +148,13 @@ impl EventWriter {
 
     /// Counts of what was written.
     pub(super) fn written(&self) -> Arc<Written> {
-        Arc::clone(&self.written)
+        Arc::clone(&self.recorder.written)
+    }
+
+    /// Has the EVE files opened again, by their names, within a second: another program has renamed
+    /// or removed them. What was handed over before may stand in either.
+    pub(super) fn reopen(&self) {
+        self.reopen.store(true, Ordering::Relaxed);
     }
 
     /// The folder of files that are kept.
@@ -195,17 +164,14 @@ impl EventWriter {
 
     /// Waits until all that was handed over is written down. Recorders must be gone.
     pub(super) fn end(self) {
-        drop(self.sender);
+        drop(self.recorder);
         // A panic there was reported already.
         self.thread.join().ok();
     }
 
     /// What hands events over; each queue's loop has one.
     pub(super) fn recorder(&self) -> Recorder {
-        Recorder {
-            events: self.sender.clone(),
-            written: Arc::clone(&self.written),
-        }
+        self.recorder.clone()
     }
 
     /// The same for what comes of files.
@@ -216,115 +182,4 @@ impl EventWriter {
             Err(error) => tracing::warn!(%error, "a file is not kept"),
         })
     }
-}
-
-/// Where events are written, and how much of that is kept.
-struct EventLog {
-    audit: AuditStore,
-    audit_size: u64,
-    joined: Joined,
-    eve: Option<Eve>,
-    keep: Duration,
-    store: FileStore,
-    tidied: Option<Duration>,
-    written: Arc<Written>,
-}
-
-impl EventLog {
-    fn write(&mut self, events: &Receiver<Event>) {
-        let mut batch = Vec::new();
-        loop {
-            match events.recv_timeout(AUDIT_PAUSE) {
-                Ok(event) => batch.push(event),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    self.sift(&mut batch);
-                    let rest = self.joined.rest();
-                    self.flush(&rest);
-                    return;
-                }
-            }
-            batch.extend(events.try_iter().take(AUDIT_BATCH));
-            self.sift(&mut batch);
-            self.tidy();
-        }
-    }
-
-    /// Writes what is to be written of a batch.
-    fn sift(&mut self, batch: &mut Vec<Event>) {
-        let (written, left_out) = self.joined.sift(now(), std::mem::take(batch));
-        self.written.left_out.fetch_add(left_out, Ordering::Relaxed);
-        self.flush(&written);
-        if !written.is_empty() {
-            self.make_room();
-        }
-    }
-
-    /// The audit has a bound in bytes: the oldest events make room.
-    fn make_room(&mut self) {
-        match self.audit.shrink_to(self.audit_size) {
-            Ok(0) => {}
-            Ok(forgotten) => {
-                let before = self
-                    .written
-                    .forgotten
-                    .fetch_add(forgotten, Ordering::Relaxed);
-                if before == 0 {
-                    tracing::warn!(
-                        bytes = self.audit_size,
-                        "the audit is full (--audit-size): its oldest events make room"
-                    );
-                }
-            }
-            Err(error) => tracing::warn!(%error, "the audit cannot be kept within its bound"),
-        }
-    }
-
-    fn flush(&mut self, batch: &[Event]) {
-        if batch.is_empty() {
-            return;
-        }
-        let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
-        match self.audit.append(batch) {
-            Ok(()) => self.written.events.fetch_add(count, Ordering::Relaxed),
-            Err(error) => {
-                // Traffic goes on without its audit: the count says so, and the disk may have room
-                // again later.
-                tracing::error!(%error, count, "events are lost");
-                self.written.lost.fetch_add(count, Ordering::Relaxed)
-            }
-        };
-        if let Some(eve) = &mut self.eve
-            && let Err(error) = eve.append(batch)
-        {
-            tracing::error!(%error, count, "events are missing from the EVE file");
-            self.written.lost.fetch_add(count, Ordering::Relaxed);
-        }
-    }
-
-    /// Forgets what is older than it is kept.
-    fn tidy(&mut self) {
-        let now = now();
-        let due = self
-            .tidied
-            .is_none_or(|tidied| now.saturating_sub(tidied) >= AUDIT_TIDY);
-        if !due {
-            return;
-        }
-        self.tidied = Some(now);
-        match self.audit.forget_before(now.saturating_sub(self.keep)) {
-            Ok(early) => {
-                self.written.forgotten.fetch_add(early, Ordering::Relaxed);
-            }
-            Err(error) => tracing::warn!(%error, "old events stay"),
-        }
-        if let Err(error) = self.store.tidy(0) {
-            tracing::warn!(%error, "old files stay");
-        }
-    }
-}
-
-fn now() -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or_default()
 }

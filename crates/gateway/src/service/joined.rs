@@ -73,7 +73,7 @@ impl Joined {
             event.src_ip,
             event.alert.signature.clone(),
             event.alert.action,
-            event.app_proto.clone(),
+            event.app.clone(),
         );
         // Without room for another row an event is written by itself, and not lost.
         if self.rows.len() >= MAX_JOINED && !self.rows.contains_key(&key) {

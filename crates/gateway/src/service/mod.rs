@@ -18,7 +18,8 @@
 //! | `queue` | one queue's loop in a thread |
 //! | `installation`, `in_kernel` | what is put into the system, and taken out again |
 //! | `scanners` | YARA rules and clamd, as threads for each queue |
-//! | `event_writer`, `joined`, `eve` | the thread that writes events down |
+//! | `event_writer`, `joined` | the thread that writes events down |
+//! | `eve`, `sensor` | where it writes them as EVE, and who is said to write |
 //! | `accounts` | the thread that joins what the kernel counted with what was decided |
 //! | `state_lock` | the folder of state belongs to one gateway |
 
@@ -34,6 +35,7 @@ mod joined;
 mod queue;
 mod running;
 mod scanners;
+mod sensor;
 mod state_lock;
 mod status;
 
@@ -46,6 +48,7 @@ pub use self::controller::{
     Apply, Controller, ControllerParts, CrossingFlows, System, parse_policy,
 };
 pub use self::error::ServiceError;
+pub use self::eve::{EveConfig, EveTarget, NoTarget};
 pub use self::event_writer::{Ended, StateConfig, Written};
 pub use self::in_kernel::load_kernel;
 pub use self::running::{RunningGateway, take_down};

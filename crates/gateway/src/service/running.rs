@@ -83,6 +83,15 @@ impl RunningGateway {
         &self.cache
     }
 
+    /// Has the EVE files opened again, by their names, within a second: another program has renamed
+    /// them. A file that was renamed or removed is found to be so by itself when the next event is
+    /// written.
+    pub fn reopen_events(&self) {
+        if let Some(writer) = &self.writer {
+            writer.reopen();
+        }
+    }
+
     /// Ends. `stays`: what was put into the system stays there, for the next run.
     ///
     /// # Errors

@@ -57,6 +57,9 @@ pub struct GatewayStatus {
     pub events: u64,
     /// Events that were lost.
     pub events_lost: u64,
+    /// Events that could not be written as EVE, counted for each place.
+    #[serde(default)]
+    pub eve_lost: u64,
     /// Events that were not written because there were too many.
     #[serde(default)]
     pub events_left_out: u64,

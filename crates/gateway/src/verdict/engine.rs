@@ -57,6 +57,7 @@ impl FlowEngine {
                 policy,
                 settings,
                 announced: Announcements::default(),
+                came_by: 0,
             },
             blocked: Blocked::default(),
             effects: Effects::default(),
@@ -74,6 +75,11 @@ impl FlowEngine {
     /// Whether the next packets belong to connections that were to be read.
     pub(super) fn set_watched(&mut self, watched: bool) {
         self.watched = watched;
+    }
+
+    /// By which interface the next packets come, by its number; 0: that is not known.
+    pub(super) fn set_came_by(&mut self, interface: u32) {
+        self.env.came_by = interface;
     }
 
     /// Takes in a packet. `bytes` is what traces keep of it: empty, nothing.
@@ -156,6 +162,8 @@ impl FlowEngine {
 
     /// What a scanner reports of a window.
     pub(super) fn handle_scanned(&mut self, now: Duration, job: &ScanJob, scanned: &Scanned) {
+        // The packet at hand is not the file's.
+        self.env.came_by = 0;
         if let Some(mut context) = self.context(now, job.flow) {
             context.handle_scanned(job, scanned);
         }
@@ -173,6 +181,7 @@ impl FlowEngine {
             return;
         }
         self.next_look = now.saturating_add(FOLLOW_LOOK);
+        self.env.came_by = 0;
         self.blocked.expire(now, &mut self.effects);
         let mut timed = std::mem::take(&mut self.timed);
         timed.retain(|id| {

@@ -20,6 +20,8 @@ pub(super) struct Env {
     pub(super) policy: Arc<Policy>,
     pub(super) settings: Settings,
     pub(super) announced: Announcements,
+    /// The number of the interface by which the packet at hand came; 0: it is not known.
+    pub(super) came_by: u32,
 }
 
 /// Which flow an event is about, and how far it was.
@@ -115,7 +117,11 @@ impl Env {
         if !subject.answered {
             alert = alert.unanswered();
         }
-        Event::new(now, kind, subject.ends, &found.application, alert)
+        Event {
+            names: found.details.clone(),
+            came_by: self.came_by,
+            ..Event::new(now, kind, subject.ends, &found.application, alert)
+        }
     }
 
     /// The event of a decided flow whose contents cannot be read, which `failure` blocks or not.

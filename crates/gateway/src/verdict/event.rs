@@ -1,23 +1,21 @@
-//! What is written down, in the shape of EVE (Suricata's event format), which collectors of logs
-//! know.
+//! What is written down of flows, files and messages. How it is written is a matter of
+//! [`eve`](crate::eve).
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::Mode;
-use crate::classify::Confidence;
+use crate::classify::{Confidence, Details};
+use crate::eve::{EveKind, EventForm, Sensor};
 use crate::flow::Flow;
-use crate::packet::L4;
+use crate::packet::{L4, Packet};
 use crate::policy::Action;
+use crate::reader::Reader;
 
-/// Name and version of the event's form.
-pub(super) const SCHEMA: &str = "ringway.event/1";
-
-/// Why something is written down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// A rule decided what happens to a flow.
     Alert,
@@ -29,22 +27,30 @@ pub enum EventKind {
     FileInfo,
     /// A message went by, or was refused.
     Message,
+    /// What a flow asked for by name became known.
+    Names,
+}
+
+/// What happened to a file or a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Content {
+    /// It went on to its receiver.
+    Delivered,
+    /// It did not, from where it was judged on.
+    Stopped,
+    /// Its beginning had gone on to its receiver; `delivered` says how many bytes.
+    Partly,
 }
 
 /// One event. Serialises to one EVE object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The time since the Unix epoch.
-    #[serde(skip)]
     pub at: Duration,
-    /// `ringway.event/1`.
-    pub schema: &'static str,
-    /// The same in UTC: `2026-11-23T06:30:00.000000Z`.
-    pub timestamp: String,
-    /// The flow's number in this run of the gateway.
+    /// The flow's number, which no other flow of this machine has.
     pub flow_id: u64,
-    /// Why it is written down.
-    #[serde(rename = "event_type")]
+    /// What it is about.
     pub kind: EventKind,
     /// The side that opened the flow.
     pub src_ip: IpAddr,
@@ -54,46 +60,105 @@ pub struct Event {
     pub dest_ip: IpAddr,
     /// Its port.
     pub dest_port: u16,
-    /// `TCP` or `UDP`.
-    pub proto: &'static str,
+    /// The transport.
+    pub l4: L4,
     /// The application.
-    pub app_proto: String,
+    pub app: String,
+    /// Names that the flow contained.
+    pub names: Details,
     /// The decision.
     pub alert: Alert,
     /// Refused attempts that this reports.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u64>,
     /// The file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fileinfo: Option<FileInfo>,
     /// The message.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<Text>,
+    /// The packet that was dropped by itself.
+    pub dropped: Option<Box<DroppedPacket>>,
+    /// The number of the interface by which the packet came that led to it; 0: it is not known.
+    pub came_by: u32,
+    /// Who writes it.
+    pub sensor: Sensor,
+}
+
+/// What the headers of a dropped packet said, as far as they are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DroppedPacket {
+    /// Bytes of the IP packet.
+    len: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tos: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ipid: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hoplimit: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    udplen: Option<u16>,
+    #[serde(flatten)]
+    tcp: Option<DroppedSegment>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct DroppedSegment {
+    tcpseq: u32,
+    tcpack: u32,
+    syn: bool,
+    ack: bool,
+    rst: bool,
+    fin: bool,
+}
+
+impl DroppedPacket {
+    /// What is known of this packet.
+    pub(super) fn of(packet: &Packet<'_>) -> Self {
+        let header = packet.ip_header;
+        let byte = |at: usize| header.get(at).copied();
+        let v4 = packet.source.is_ipv4();
+        let udp_length = packet.segment.get(4..).map(Reader::new);
+        Self {
+            len: packet.ip_len,
+            tos: byte(1).filter(|_| v4),
+            ttl: byte(8).filter(|_| v4),
+            ipid: (header.get(4..).map(Reader::new))
+                .and_then(|mut reader| reader.be16())
+                .filter(|_| v4),
+            hoplimit: byte(7).filter(|_| !v4),
+            udplen: udp_length
+                .and_then(|mut reader| reader.be16())
+                .filter(|_| packet.l4 == L4::Udp),
+            tcp: packet.tcp.map(|tcp| DroppedSegment {
+                tcpseq: tcp.sequence,
+                tcpack: tcp.acknowledged,
+                syn: tcp.syn,
+                ack: tcp.ack,
+                rst: tcp.rst,
+                fin: tcp.fin,
+            }),
+        }
+    }
 }
 
 /// A file that went by, or was refused.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileInfo {
     /// Its name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
     /// Its media type, as announced.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mimetype: Option<String>,
     /// Bytes that went by; where none did, its length as announced.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
+    /// All of it went by.
+    pub whole: bool,
     /// SHA-256 of a whole file, in hexadecimal digits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
     /// The file itself was kept, under its hash.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stored: bool,
     /// What a scanner found.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
     /// Bytes of it that had gone on to its receiver when something was found.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub delivered: Option<u64>,
 }
 
@@ -114,7 +179,7 @@ pub struct Text {
 }
 
 /// The decision of an event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alert {
     /// `allowed` or `blocked`: what was done; while observing nothing is blocked.
     pub action: &'static str,
@@ -129,8 +194,7 @@ pub struct Alert {
     /// Number of the packet within the flow, from 1, at which it was decided.
     pub packet: u64,
     /// Both sides of the flow had spoken. Where one had not, anybody may have sent the packets in
-    /// its name, and `confidence` is `guess`. Left out where it is true.
-    #[serde(skip_serializing_if = "std::clone::Clone::clone")]
+    /// its name, and `confidence` is `guess`.
     pub answered: bool,
     /// Whether decisions are carried out.
     pub mode: Mode,
@@ -171,24 +235,54 @@ impl Event {
     pub(super) fn new(now: Duration, kind: EventKind, ends: Ends, app: &str, alert: Alert) -> Self {
         Self {
             at: now,
-            schema: SCHEMA,
-            timestamp: timestamp(now),
             flow_id: ends.serial,
             kind,
             src_ip: ends.client.ip(),
             src_port: ends.client.port(),
             dest_ip: ends.server.ip(),
             dest_port: ends.server.port(),
-            proto: match ends.l4 {
-                L4::Tcp => "TCP",
-                L4::Udp => "UDP",
-            },
-            app_proto: app.to_owned(),
+            l4: ends.l4,
+            app: app.to_owned(),
+            names: Details::default(),
             alert,
             attempts: None,
             fileinfo: None,
             message: None,
+            dropped: None,
+            came_by: 0,
+            sensor: Sensor::default(),
         }
+    }
+
+    /// The kind by which it is written.
+    #[must_use]
+    pub fn eve_kind(&self) -> EveKind {
+        EventForm::kind(self)
+    }
+
+    /// It is about a file that went by whole.
+    pub(crate) fn is_whole_file(&self) -> bool {
+        self.fileinfo.as_ref().is_some_and(|info| info.whole)
+    }
+
+    /// What happened to the file or message.
+    #[must_use]
+    pub fn content(&self) -> Option<Content> {
+        let delivered = match (&self.fileinfo, &self.message) {
+            (None, None) => return None,
+            (info, _) => info.as_ref().and_then(|info| info.delivered),
+        };
+        Some(match (self.alert.action, delivered) {
+            ("blocked", None | Some(0)) => Content::Stopped,
+            ("blocked", Some(_)) => Content::Partly,
+            _ => Content::Delivered,
+        })
+    }
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        EventForm::of(self).serialize(serializer)
     }
 }
 
@@ -214,14 +308,10 @@ impl Event {
             serial: 0,
         };
         let mut event = Self::new(Duration::ZERO, EventKind::FileInfo, ends, "http", alert);
-        event.fileinfo = Some(FileInfo::default());
+        event.fileinfo = Some(FileInfo {
+            whole: true,
+            ..FileInfo::default()
+        });
         event
     }
-}
-
-/// RFC 3339 with microseconds; a time that no calendar has is written as the last one.
-fn timestamp(now: Duration) -> String {
-    let micros = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
-    let stamp = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
-    format!("{stamp:.6}")
 }

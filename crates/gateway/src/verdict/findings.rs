@@ -48,7 +48,7 @@ impl FlowContext<'_> {
             found: Some(name.to_owned()),
             delivered: own
                 .content()
-                .and_then(|content| content.delivered(job.direction)),
+                .map(|content| content.delivered(job.direction, job.end())),
             ..FileInfo::default()
         });
         self.effects.note(event);

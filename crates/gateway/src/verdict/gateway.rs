@@ -111,6 +111,12 @@ impl Gateway {
         self.engine.set_watched(watched);
     }
 
+    /// By which interface the next packets come, by its number; 0: that is not known. Events name
+    /// it.
+    pub fn set_came_by(&mut self, interface: u32) {
+        self.engine.set_came_by(interface);
+    }
+
     /// [`handle_queued`](Self::handle_queued) for a packet whose checksums are not verified. One
     /// that its receiver will discard goes on and changes nothing: its content reaches no program.
     pub fn handle_unverified(

@@ -11,7 +11,7 @@ use super::blocked::Blocked;
 use super::content::Content;
 use super::effects::Effects;
 use super::env::{Env, Subject};
-use super::event::{Ends, Event, EventKind};
+use super::event::{DroppedPacket, Ends, Event, EventKind};
 use super::reset::Broken;
 use super::state::{Decided, FlowState, Stage, State};
 use super::{FlowId, Offload, Settings, Verdict};
@@ -268,13 +268,13 @@ impl FlowContext<'_> {
         let packets = self.entry.flow.packets;
         let alert = (self.env).alert(&self.env.policy, &plan.ruling, found, packets);
         let ends = self.ends_of(packet.packet);
-        let event = Event::new(
-            self.now,
-            EventKind::Drop,
-            ends,
-            &found.application,
-            alert.unanswered(),
-        );
+        let (kind, alert) = (EventKind::Drop, alert.unanswered());
+        let event = Event {
+            names: found.details.clone(),
+            dropped: Some(Box::new(DroppedPacket::of(packet.packet))),
+            came_by: self.env.came_by,
+            ..Event::new(self.now, kind, ends, &found.application, alert)
+        };
         if let Some(event) = self.blocked.unanswered.note(self.now, &ends, event) {
             self.effects.note(event);
         }
@@ -335,13 +335,7 @@ impl FlowContext<'_> {
             }
             self.entry.end_inspection();
         }
-        if ruling.audit || ruling.action == Action::Block {
-            let subject = self.subject();
-            let event = self
-                .env
-                .event(self.now, EventKind::Alert, &subject, &decided, &ruling);
-            self.effects.note(event);
-        }
+        self.note_decision(&decided);
         match (decoder.flatten(), kept) {
             (Some(decoder), Some(content)) => {
                 self.own().flow = FlowState::Inspecting { decided, content };
@@ -356,6 +350,21 @@ impl FlowContext<'_> {
                     (None, None) => {}
                 }
                 Step::Again
+            }
+        }
+    }
+}
+
+impl FlowContext<'_> {
+    /// Writes down what was decided, where that is asked for, and what the flow asked for by name.
+    fn note_decision(&mut self, decided: &Decided) {
+        let (subject, ruling) = (self.subject(), decided.plan.ruling);
+        let named = self.env.settings.names && decided.found.details.name().is_some();
+        let judged = ruling.audit || ruling.action == Action::Block;
+        for (kind, due) in [(EventKind::Names, named), (EventKind::Alert, judged)] {
+            if due {
+                let event = (self.env).event(self.now, kind, &subject, decided, &ruling);
+                self.effects.note(event);
             }
         }
     }

@@ -112,8 +112,9 @@ mod unanswered;
 use std::time::Duration;
 
 pub use cache::{BlockedConnections, BlockedKey, Cached, RefusedConnections};
-pub use event::{Event, EventKind, FileInfo, Text};
+pub use event::{Alert, Content, DroppedPacket, Event, EventKind, FileInfo, Text};
 pub use gateway::{Gateway, Knowledge};
+pub(crate) use state::CACHE_RULE;
 pub use state::{DecidedFlow, LiveFlow};
 pub use trace::{TraceStep, TracedPacket, Why};
 
@@ -150,6 +151,8 @@ pub struct Settings {
     pub fast_pass: bool,
     /// Other packets go on while one waits for its scan. Off is for measurements.
     pub hold_list: bool,
+    /// What flows ask for by name is an event of its own, once for each decided flow.
+    pub names: bool,
 }
 
 impl Default for Settings {
@@ -161,6 +164,7 @@ impl Default for Settings {
             scan_window: SCAN_WINDOW,
             fast_pass: true,
             hold_list: true,
+            names: false,
         }
     }
 }
@@ -280,6 +284,14 @@ pub struct ScanJob {
     pub last: bool,
     /// The file's name.
     pub name: Option<String>,
+}
+
+impl ScanJob {
+    /// The position behind the last of its bytes in the file.
+    fn end(&self) -> u64 {
+        let length = u64::try_from(self.bytes.len()).unwrap_or(u64::MAX);
+        self.at.saturating_add(length)
+    }
 }
 
 /// A part of a file that is written down.

@@ -11,7 +11,7 @@ use crate::policy::{Action, Plan, Policy};
 use crate::record::FlowRecord;
 
 /// What stands in place of a rule where the connection cache decided.
-pub(super) const CACHE_RULE: &str = "connection-cache";
+pub(crate) const CACHE_RULE: &str = "connection-cache";
 
 /// What is kept of a flow.
 #[derive(Debug, Default)]
@@ -163,7 +163,7 @@ pub struct DecidedFlow {
 /// A flow that is not over, as a table of flows shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveFlow {
-    /// The flow's number in this run of the gateway.
+    /// The flow's number, which no other flow of this machine has.
     pub flow_id: u64,
     /// What is known of it so far. Packets that the kernel decided by itself are not counted.
     #[serde(flatten)]

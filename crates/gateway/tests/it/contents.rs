@@ -18,7 +18,7 @@ const NAMES: &str =
 const AUDIT: &str = "[[rule]]\nname = \"log\"\napp = \"http\"\naction = \"audit\"\n";
 const SCAN: &str = "[[rule]]\nname = \"scan\"\napp = \"http\"\naction = \"scan\"\naudit = true\n";
 /// What the scanner of these tests takes for a virus.
-const VIRUS: &[u8] = b"X5O!P%@AP[4-PZX54(P^)7CC)7}-NOT-QUITE-EICAR";
+pub(super) const VIRUS: &[u8] = b"X5O!P%@AP[4-PZX54(P^)7CC)7}-NOT-QUITE-EICAR";
 const WINDOW: usize = 8_192;
 const SEGMENT: usize = 1_000;
 
@@ -32,7 +32,7 @@ fn gateway(policy: &str, mode: Mode) -> Gateway {
 }
 
 /// A download: request, then an answer in segments.
-fn download(name: &str, head: &str, body: &[u8]) -> Packets {
+pub(super) fn download(name: &str, head: &str, body: &[u8]) -> Packets {
     let mut packets = Packets::new();
     let mut stream = packets.tcp(at("10.0.0.5:50000"), at("192.0.2.9:80"));
     stream.open();
@@ -160,7 +160,7 @@ fn run(gateway: &mut Gateway, packets: &Packets, lag: usize, ends: bool) -> Run 
     out
 }
 
-fn length(body: &[u8]) -> String {
+pub(super) fn length(body: &[u8]) -> String {
     format!("Content-Length: {}\r\n", body.len())
 }
 
@@ -178,7 +178,7 @@ fn blocked_file_name_never_reaches_the_server() {
     let kinds: Vec<EventKind> = run.events.iter().map(|event| event.kind).collect();
     assert_eq!(kinds, [EventKind::FileInfo]);
     let event = serde_json::to_value(&run.events[0]).unwrap();
-    assert_eq!(event["fileinfo"]["filename"], "Setup.EXE");
+    assert_eq!(event["files"][0]["filename"], "Setup.EXE");
     assert_eq!(event["alert"]["signature"], "programs");
     assert_eq!(event["alert"]["action"], "blocked");
 }
@@ -612,7 +612,7 @@ fn announced_file(gateway: &mut Gateway) {
     assert!(
         events
             .iter()
-            .any(|event| event.app_proto == "dcc" && event.kind == EventKind::FileInfo)
+            .any(|event| event.app == "dcc" && event.kind == EventKind::FileInfo)
     );
     let flow = gateway
         .flows(9)

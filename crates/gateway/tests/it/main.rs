@@ -8,6 +8,7 @@ mod contents;
 mod crowds;
 mod cut;
 mod evasion;
+mod eve;
 mod floods;
 mod flows;
 mod forged;

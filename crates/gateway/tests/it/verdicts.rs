@@ -238,10 +238,10 @@ fn observing_passes_all_and_reports_would_be_verdicts() {
     let event = serde_json::to_value(&events[0]).unwrap();
     assert_eq!(event["event_type"], "alert");
     assert_eq!(event["alert"]["action"], "allowed");
-    assert_eq!(event["alert"]["policy"], "block");
+    assert_eq!(event["ringway"]["policy"], "block");
     assert_eq!(event["alert"]["signature"], "no-torrents");
     assert_eq!(event["app_proto"], "bittorrent");
-    assert_eq!(event["alert"]["packet"], 4);
+    assert_eq!(event["ringway"]["packet"], 4);
     let flows = flows(&mut gateway);
     assert_eq!(
         (flows[0].action, flows[0].rule.as_str()),

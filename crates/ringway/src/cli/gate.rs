@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use ringway_gateway::eve::EveKinds;
 use ringway_gateway::linux::kernel::BPFFS;
+use ringway_gateway::service::EveTarget;
 
 use super::values;
 
@@ -146,6 +148,7 @@ pub(crate) struct ReplayArgs {
 Examples:
   ringway gate up --policy office.toml --inside lan0 --outside wan0
   ringway gate up --policy office.toml --inside lan0 --outside wan0 --enforce --eve /var/log/ringway/eve.json
+  ringway gate up --policy office.toml --inside lan0 --outside wan0 --eve unix:/run/collector.sock --eve-types alert,tls,dns
 
 Without --enforce everything goes on, and what would have happened is written down. Needs root, or CAP_NET_ADMIN and
 CAP_NET_RAW (and CAP_BPF and CAP_PERFMON for --path kernel), and iptables; classes of bandwidth and --path kernel need tc. Runs until Ctrl-C or SIGTERM, and then takes
@@ -195,13 +198,23 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 1_073_741_824)]
     pub(crate) kept_files: u64,
 
-    /// A file to which events are appended as EVE JSON, one a line
-    #[arg(long, value_name = "FILE")]
-    pub(crate) eve: Option<PathBuf>,
+    /// Where events are written as EVE, Suricata's form: a file, `unix:PATH` for a reader at a Unix
+    /// socket, or `syslog:`; can be given several times
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) eve: Vec<EveTarget>,
 
-    /// Bytes that the EVE file and its predecessor, FILE.1, may have together
+    /// Kinds of events that are written as EVE; there is one of http, tls, dns and quic for each
+    /// flow
+    #[arg(long, value_name = "KINDS", default_value_t = EveKinds::default())]
+    pub(crate) eve_types: EveKinds,
+
+    /// Bytes that an EVE file and its predecessor, FILE.1, may have together
     #[arg(long, value_name = "BYTES", default_value_t = 1_073_741_824)]
     pub(crate) eve_size: u64,
+
+    /// The sensor's name in events, `host`; without it the machine's name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sensor: Option<String>,
 
     /// Where Prometheus gets its figures, at /metrics; another address than one of loopback needs
     /// --metrics-public
@@ -539,7 +552,7 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) address: Option<IpAddr>,
 
-    /// Only events of the flow of this number; numbers start over with each start of the gateway
+    /// Only events of the flow of this number
     #[arg(long, value_name = "N")]
     pub(crate) flow: Option<u64>,
 

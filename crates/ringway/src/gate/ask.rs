@@ -74,7 +74,22 @@ pub(super) fn text(status: &GatewayStatus) -> String {
         "events",
         format!("{} ({} lost)", status.events, status.events_lost),
     );
+    what_is_missing(status, &mut field);
+    table.text()
+}
+
+/// Events that are missing somewhere, and faults of this program.
+fn what_is_missing(status: &GatewayStatus, field: &mut impl FnMut(&str, String)) {
     // Rows of faults stand there only if there are any, so that they are seen.
+    if status.eve_lost > 0 {
+        field(
+            "EVE",
+            format!(
+                "{} events lost: a disk or a reader is slow or absent",
+                status.eve_lost
+            ),
+        );
+    }
     if status.events_left_out > 0 {
         field(
             "left out",
@@ -96,7 +111,6 @@ pub(super) fn text(status: &GatewayStatus) -> String {
             ),
         );
     }
-    table.text()
 }
 
 /// Connections that end at the gateway.
@@ -214,7 +228,7 @@ pub(crate) fn audit(context: &Context, args: &AuditArgs) -> Result<(), Failure> 
         .map_err(Failure::failed)?;
     let output = context.output;
     let mut table = Table::new(&[
-        "TIME", "ACTION", "RULE", "APP", "CLIENT", "SERVER", "EVIDENCE",
+        "TIME", "ACTION", "POLICY", "RULE", "APP", "CLIENT", "SERVER", "EVIDENCE",
     ]);
     for body in &found {
         if output.json() {
@@ -224,25 +238,7 @@ pub(crate) fn audit(context: &Context, args: &AuditArgs) -> Result<(), Failure> 
         let Ok(event) = serde_json::from_str::<serde_json::Value>(body) else {
             continue;
         };
-        let text = |value: &serde_json::Value| value.as_str().unwrap_or("-").to_owned();
-        let end = |address: &str, port: &str| format!("{}:{}", text(&event[address]), event[port]);
-        let mut evidence = text(&event["alert"]["evidence"]);
-        if let Some(attempts) = event["attempts"].as_u64().filter(|attempts| *attempts > 1) {
-            evidence = format!("{evidence} ({attempts} attempts)");
-        }
-        if event["alert"]["answered"] == false {
-            // One packet proves nothing of the host in whose name it came.
-            evidence = format!("unanswered, the client may be forged: {evidence}");
-        }
-        table.row(&[
-            text(&event["timestamp"]),
-            text(&event["alert"]["action"]),
-            text(&event["alert"]["signature"]),
-            text(&event["app_proto"]),
-            end("src_ip", "src_port"),
-            end("dest_ip", "dest_port"),
-            evidence,
-        ]);
+        table.row(&audited(&event));
     }
     if !output.json() {
         for line in table.lines() {
@@ -250,6 +246,43 @@ pub(crate) fn audit(context: &Context, args: &AuditArgs) -> Result<(), Failure> 
         }
     }
     Ok(())
+}
+
+/// The row of an event, of this version's form or of the one before (`ringway.event/1`).
+fn audited(event: &serde_json::Value) -> [String; 8] {
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or("-").to_owned();
+    let end = |address: &str, port: &str| format!("{}:{}", text(&event[address]), event[port]);
+    let ours = &event["ringway"];
+    // Before, what was ours stood beside what was Suricata's.
+    let (decision, rule, app, attempts) = if ours.is_object() {
+        (ours, &ours["rule"], &ours["app"], &ours["attempts"])
+    } else {
+        let alert = &event["alert"];
+        (
+            alert,
+            &alert["signature"],
+            &event["app_proto"],
+            &event["attempts"],
+        )
+    };
+    let mut evidence = text(&decision["evidence"]);
+    if let Some(attempts) = attempts.as_u64().filter(|attempts| *attempts > 1) {
+        evidence = format!("{evidence} ({attempts} attempts)");
+    }
+    if decision["answered"] == false {
+        // One packet proves nothing of the host in whose name it came.
+        evidence = format!("unanswered, the client may be forged: {evidence}");
+    }
+    [
+        text(&event["timestamp"]),
+        text(&decision["action"]),
+        text(&decision["policy"]),
+        text(rule),
+        text(app),
+        end("src_ip", "src_port"),
+        end("dest_ip", "dest_port"),
+        evidence,
+    ]
 }
 
 pub(super) async fn ask(
@@ -301,4 +334,44 @@ pub(super) async fn ask(
 
 pub(super) fn unexpected(reply: &Reply) -> Failure {
     Failure::failed(format_args!("the gateway gave another answer: {reply:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::audited;
+
+    #[test]
+    fn events_of_both_forms_have_the_same_row() {
+        let ends = |mut event: serde_json::Value| {
+            for (key, value) in [
+                ("timestamp", json!("2026")),
+                ("src_ip", json!("10.0.0.2")),
+                ("src_port", json!(40_001)),
+                ("dest_ip", json!("10.9.9.9")),
+                ("dest_port", json!(80)),
+            ] {
+                event[key] = value;
+            }
+            audited(&event)
+        };
+        let before = ends(json!({
+            "schema": "ringway.event/1", "app_proto": "bittorrent", "attempts": 3,
+            "alert": {"action": "allowed", "signature": "p2p", "policy": "shape", "evidence": "x", "answered": false},
+        }));
+        let now = ends(json!({
+            "app_proto": "bittorrent", "alert": {"action": "allowed", "signature": "p2p"},
+            "ringway": {
+                "schema": "ringway.event/2", "app": "bittorrent", "attempts": 3, "action": "allowed",
+                "rule": "p2p", "policy": "shape", "evidence": "x", "answered": false,
+            },
+        }));
+        assert_eq!(before, now);
+        assert_eq!(now[1..5], ["allowed", "shape", "p2p", "bittorrent"]);
+        assert_eq!(
+            now[7],
+            "unanswered, the client may be forged: x (3 attempts)"
+        );
+    }
 }

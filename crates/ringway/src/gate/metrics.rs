@@ -130,6 +130,11 @@ pub(super) fn text(status: &GatewayStatus, ended: &[Ended]) -> Result<String, fm
     count("events", "Events that were written down", status.events);
     count("events_lost", "Events that were lost", status.events_lost);
     count(
+        "eve_lost",
+        "Events that could not be written as EVE, counted for each place",
+        status.eve_lost,
+    );
+    count(
         "events_left_out",
         "Events that were not written because there were too many",
         status.events_left_out,

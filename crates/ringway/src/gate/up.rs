@@ -12,8 +12,8 @@ use ringway_gateway::linux::kernel::Kernel;
 use ringway_gateway::linux::kernel::attach::{AttachPoint, AttachedAt};
 use ringway_gateway::linux::kernel::parts::{MissingPart, Part, Wanted};
 use ringway_gateway::service::{
-    BorderConfig, Controller, GatewayBuilder, NamedPolicy, RunningGateway, ScannerConfig,
-    ServiceError, StateConfig, load_kernel, make_folder, take_down,
+    BorderConfig, Controller, EveConfig, EveTarget, GatewayBuilder, NamedPolicy, RunningGateway,
+    ScannerConfig, ServiceError, StateConfig, load_kernel, make_folder, take_down,
 };
 use ringway_gateway::verdict::{Mode, Settings};
 use ringway_node::control::ControlSocket;
@@ -110,8 +110,12 @@ fn state(args: &UpArgs) -> StateConfig {
         folder: args.state.clone(),
         keep: args.keep_audit,
         audit_size: args.audit_size,
-        eve: args.eve.clone(),
-        eve_size: args.eve_size,
+        eve: EveConfig {
+            targets: args.eve.clone(),
+            kinds: args.eve_types,
+            file_size: args.eve_size,
+            sensor: args.sensor.clone(),
+        },
         kept_file: args.kept_file,
         kept_files: args.kept_files,
         flows_every: args.flows_every,
@@ -180,6 +184,7 @@ fn settings(args: &UpArgs) -> Result<Settings, Failure> {
         scan_window: usize::try_from(args.scan_window).unwrap_or(usize::MAX),
         fast_pass: !args.no_fast_pass,
         hold_list: !args.no_hold_list,
+        names: !args.eve.is_empty() && args.eve_types.has_protocols(),
     })
 }
 
@@ -259,8 +264,9 @@ pub(crate) fn confine(args: &UpArgs) -> Result<(), Failure> {
     let mut writable = vec![args.state.clone(), args.bpffs.bpffs.clone()];
     // Their folders, because these files are replaced: events rotate, and the socket goes at the
     // end.
-    let files = [Some(&args.control), args.eve.as_ref()];
-    let folders = files.into_iter().flatten().filter_map(|file| {
+    let files = args.eve.iter().filter_map(EveTarget::file);
+    let files = files.chain([args.control.as_path()]);
+    let folders = files.filter_map(|file| {
         let folder = file
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());

@@ -18,6 +18,7 @@ mod directconnect;
 mod edonkey;
 mod ends;
 mod evasions;
+mod events;
 mod faults;
 mod files;
 mod firewalls;

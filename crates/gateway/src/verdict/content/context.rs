@@ -182,6 +182,7 @@ fn info(head: FileHead, whole: Option<u64>) -> FileInfo {
         filename: head.name,
         mimetype: head.kind,
         size: whole.or(head.size),
+        whole: whole.is_some(),
         ..FileInfo::default()
     }
 }

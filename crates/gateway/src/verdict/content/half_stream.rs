@@ -129,12 +129,13 @@ impl HalfStream {
         })
     }
 
-    /// Bytes of the file under way that have gone on.
-    pub(super) fn delivered(&self) -> Option<u64> {
-        let file = self.transfer.as_ref()?;
+    /// Bytes of the file under way that have gone on; of one that has ended, with `whole` bytes, if
+    /// none is under way.
+    pub(super) fn delivered(&self, whole: u64) -> u64 {
+        let bytes = self.transfer.as_ref().map_or(whole, |file| file.bytes);
         let waiting = self.held.iter().chain(&self.ahead);
         let waiting = waiting.fold(0_u64, |sum, held| sum.saturating_add(held.length));
-        Some(file.bytes.saturating_sub(waiting))
+        bytes.saturating_sub(waiting)
     }
 
     /// Takes in the next bytes of a file, and has each window scanned that they complete.

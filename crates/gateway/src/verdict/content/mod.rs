@@ -458,9 +458,10 @@ impl Content {
         parts
     }
 
-    /// Bytes of the file under way in a direction that have gone on.
-    pub(super) fn delivered(&self, direction: Direction) -> Option<u64> {
-        self.halves.get(direction).delivered()
+    /// Bytes that have gone on of the file that is under way in a direction, or that has ended
+    /// there with `whole` bytes.
+    pub(super) fn delivered(&self, direction: Direction, whole: u64) -> u64 {
+        self.halves.get(direction).delivered(whole)
     }
 
     /// The first packet that waits in a direction, as what breaks the connection if it is dropped.

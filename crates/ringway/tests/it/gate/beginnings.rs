@@ -8,7 +8,7 @@ use std::thread;
 use serde_json::Value;
 
 use super::beside::{Tested, all, wrong};
-use super::border::{Border, DEADLINE, SERVER};
+use super::border::{Border, DEADLINE, SERVER, file_of};
 use super::both::{Compared, GatePath, on_both};
 use super::speakers::sha256;
 use crate::random_bytes;
@@ -104,17 +104,17 @@ fn behind_a_page(path: GatePath) -> Compared {
         }
     }
     let told = |events: &[Value], name: &str, holds: &dyn Fn(&Value) -> bool| {
-        let named = |event: &&Value| event["fileinfo"]["filename"] == name;
+        let named = |event: &&Value| file_of(event)["filename"] == name;
         events.iter().filter(named).any(holds)
     };
     let hash = sha256(&border, &file("/get/1/song.ogg"))?;
     border.audit_when(|events| {
         told(events, "song.ogg", &|event| {
-            event["fileinfo"]["sha256"] == hash
+            file_of(event)["sha256"] == hash
         }) && told(events, "game.exe", &|event| {
-            event["alert"]["action"] == "blocked"
+            event["ringway"]["action"] == "blocked"
         }) && told(events, "hay.ogg", &|event| {
-            event["fileinfo"]["found"].is_string()
+            event["ringway"]["found"].is_string()
         })
     });
     border.seen()
@@ -172,7 +172,7 @@ fn behind_junk(path: GatePath) -> Compared {
         return wrong("what stands behind ten packets of junk came through");
     }
     border.audit_when(|events| {
-        let blocked = |event: &Value| event["alert"]["signature"] == "no-gnutella";
+        let blocked = |event: &Value| event["ringway"]["rule"] == "no-gnutella";
         events.iter().any(blocked)
     });
     border.seen()

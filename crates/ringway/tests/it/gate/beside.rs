@@ -153,8 +153,8 @@ pub(super) fn refused(border: &Border, holds: impl Fn(&Value) -> bool) -> u64 {
     let audit = border.audit();
     let blocked = audit
         .iter()
-        .filter(|event| event["alert"]["action"] == "blocked");
-    let attempts = |event: &Value| event["attempts"].as_u64().unwrap_or(1);
+        .filter(|event| event["ringway"]["action"] == "blocked");
+    let attempts = |event: &Value| event["ringway"]["attempts"].as_u64().unwrap_or(1);
     blocked.filter(|event| holds(event)).map(attempts).sum()
 }
 

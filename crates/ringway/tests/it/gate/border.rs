@@ -363,3 +363,13 @@ impl Border {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 }
+
+/// The file of an event: of one that went by whole, or of an alert about one.
+pub(super) fn file_of(event: &Value) -> &Value {
+    let whole = &event["fileinfo"];
+    if whole.is_object() {
+        whole
+    } else {
+        &event["files"][0]
+    }
+}

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use serde_json::Value;
 
 use super::beside::{Job, Tested, all, job, wrong};
-use super::border::Border;
+use super::border::{Border, file_of};
 
 /// Where a gateway carries its decisions out: `--path`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,34 +124,38 @@ impl Seen {
     }
 
     fn note(&mut self, event: &Value) {
-        let alert = &event["alert"];
+        let decision = &event["ringway"];
         let called = [&event["dest_ip"], &event["dest_port"]];
         let ends = ends(word(&event["proto"]), &event["src_ip"], called);
         if event["event_type"] == "drop" {
             self.refused.insert(ends.clone());
-        } else if alert["action"] == "blocked" {
+        } else if decision["action"] == "blocked" {
             self.blocked.insert(ends.clone());
         }
-        let [confidence, policy, rule] =
-            ["confidence", "policy", "signature"].map(|name| &alert[name]);
-        let fate = fate(&ends, [&event["app_proto"], confidence, policy, rule]);
+        let fate = fate(
+            &ends,
+            ["app", "confidence", "policy", "rule"].map(|name| &decision[name]),
+        );
         let mut line = format!(
             "{} {}, {fate}; {}",
             word(&event["event_type"]),
-            word(&alert["action"]),
-            signature(&alert["evidence"]),
+            word(&decision["action"]),
+            signature(&decision["evidence"]),
         );
-        for part in ["fileinfo", "message"] {
-            let mut part = event[part].clone();
+        for key in ["found", "content", "mimetype"] {
+            if let Some(word) = decision[key].as_str() {
+                // How much of a file had gone by when it was stopped is a matter of time.
+                line.push_str(&format!(" {}", word.replace("partly", "stopped")));
+            }
+        }
+        for part in [file_of(event), &decision["message"]] {
+            let mut part = part.clone();
             if !part.is_object() {
                 continue;
             }
             if part["sha256"].is_null() && part["text"].is_null() {
                 // How much of a file had gone by when it was stopped is a matter of time.
                 part["size"].take();
-            }
-            if let Some(part) = part.as_object_mut() {
-                part.remove("delivered");
             }
             line.push_str(&format!(" {part}"));
         }
@@ -298,7 +302,7 @@ pub(super) fn on_each(holds: impl Fn(GatePath) -> Tested + Send + Sync) -> Teste
 /// What is told of a flow that a rule blocked, with this in place of that.
 fn told(that: &str, this: &str) -> Tested<Seen> {
     let text = r#"{"event_type": "fileinfo", "proto": "TCP", "src_ip": "10.0.0.2", "src_port": 40001, "dest_ip": "10.9.9.9",
-        "dest_port": 80, "app_proto": "http", "flow_id": 7, "timestamp": "1", "alert": {"action": "blocked", "signature": "names",
+        "dest_port": 80, "flow_id": 7, "timestamp": "1", "ringway": {"app": "http", "action": "blocked", "rule": "names",
         "policy": "block", "confidence": "certain", "evidence": "http.request: 3 lines", "packet": 4},
         "fileinfo": {"filename": "a.exe", "sha256": "00", "size": 5}}"#;
     let event = serde_json::from_str(&text.replace(that, this))?;

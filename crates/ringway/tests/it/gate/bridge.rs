@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::border::Border;
+use super::border::{Border, file_of};
 use super::scans::{fetch, serve};
 use super::web;
 use crate::random_bytes;
@@ -37,13 +37,15 @@ fn bridged_files_are_filtered_scanned_and_shaped() {
     assert!(fetch(&border, 8_002, "infected.bin").len() < body.len());
     assert!(fetch(&border, 8_001, "game.exe").is_empty());
     let events = border.audit_when(|events| {
-        let files = events.iter().filter(|event| event["fileinfo"].is_object());
+        let files = events.iter().filter(|event| file_of(event).is_object());
         files.count() == 3
     });
-    for (key, value) in [("found", "Needle"), ("filename", "game.exe")] {
-        let told = events.iter().any(|event| event["fileinfo"][key] == value);
-        assert!(told, "{value}: {events:?}");
-    }
+    let found = |event: &serde_json::Value| event["ringway"]["found"] == "Needle";
+    let named = |event: &serde_json::Value| file_of(event)["filename"] == "game.exe";
+    assert!(
+        events.iter().any(found) && events.iter().any(named),
+        "{events:?}"
+    );
     let status = border.status();
     assert_eq!(status["resets_failed"], 0, "{status}");
     assert!(status["resets"].as_u64() >= Some(4), "{status}");

@@ -118,9 +118,9 @@ impl Swarm {
 }
 
 fn has(event: &Value, rule: &str, action: &str) -> bool {
-    event["alert"]["signature"] == rule
-        && event["alert"]["action"] == action
-        && event["app_proto"] == "bittorrent"
+    event["ringway"]["rule"] == rule
+        && event["ringway"]["action"] == action
+        && event["ringway"]["app"] == "bittorrent"
 }
 
 const TRANSMISSION: [Client; 2] = [Client::Transmission, Client::Transmission];

@@ -102,9 +102,9 @@ impl Share {
 }
 
 fn is(event: &Value, rule: &str, action: &str) -> bool {
-    event["alert"]["signature"] == rule
-        && event["alert"]["action"] == action
-        && event["app_proto"] == "directconnect"
+    event["ringway"]["rule"] == rule
+        && event["ringway"]["action"] == action
+        && event["ringway"]["app"] == "directconnect"
 }
 
 #[test]

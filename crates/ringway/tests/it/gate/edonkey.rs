@@ -106,10 +106,10 @@ impl Pair {
 
 /// Something was written down of a connection between the two themselves.
 fn between(event: &Value, rule: &str, obfuscated: bool) -> bool {
-    let evidence = event["alert"]["evidence"].as_str().unwrap_or_default();
-    event["alert"]["signature"] == rule
+    let evidence = event["ringway"]["evidence"].as_str().unwrap_or_default();
+    event["ringway"]["rule"] == rule
         && evidence.contains("behaviour.encrypted") == obfuscated
-        && event["app_proto"] == "edonkey"
+        && event["ringway"]["app"] == "edonkey"
         && event["dest_port"] == PORT
         && (event["dest_ip"] == SERVER || event["dest_ip"] == CLIENT)
 }
@@ -143,7 +143,7 @@ fn blocked(obfuscated: bool) -> Job<'static> {
         };
         border.up(BLOCK, &BRIEFLY);
         let stopped = |event: &Value| {
-            between(event, "no-donkeys", obfuscated) && event["alert"]["action"] == "blocked"
+            between(event, "no-donkeys", obfuscated) && event["ringway"]["action"] == "blocked"
         };
         let file = (obfuscated, FILE);
         let pair = Pair::until(&border, file, "nothing is stopped", |_| {

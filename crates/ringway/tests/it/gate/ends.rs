@@ -118,7 +118,7 @@ fn scanned_downloads_end_whole_after_a_kill() -> Tested {
             border.audit_when(|events| {
                 events
                     .iter()
-                    .any(|event| event["fileinfo"]["found"] == "Needle")
+                    .any(|event| event["ringway"]["found"] == "Needle")
             });
         }
         Ok(())
@@ -409,10 +409,10 @@ fn failing_closed_ends_scanned_downloads_at_a_restart() -> Tested {
         }
         let told = |event: &Value| {
             let why = "its contents cannot be read: it was not followed from its beginning";
-            let alert = &event["alert"];
+            let alert = &event["ringway"];
             alert["evidence"] == why
                 && alert["action"] == "blocked"
-                && alert["signature"] == "scan"
+                && alert["rule"] == "scan"
                 && event["dest_port"] == PORT
         };
         border.audit_when(|events| events.iter().any(told));

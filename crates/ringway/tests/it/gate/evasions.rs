@@ -182,7 +182,7 @@ fn evading(name: &'static str, policy: String) -> Job<'static> {
         let last = parts(&last(), (CHANGES.len(), Change::Nothing), 0)?;
         play(&border, vec![Change::Nothing.wire(&last)])?;
         let events = border.audit_when(|events| {
-            let mut rules = events.iter().map(|event| &event["alert"]["signature"]);
+            let mut rules = events.iter().map(|event| &event["ringway"]["rule"]);
             rules.any(|rule| rule == "last")
         });
         let status = border.status();

@@ -147,7 +147,11 @@ fn full_disk_stops_no_traffic_and_counts_losses() -> Tested {
         disk.fill()?;
         // The database has some room of its own in its log.
         let mut port = 9_012;
-        let lost = |border: &Border| border.status()["events_lost"].as_u64().unwrap_or(0);
+        let lost = |border: &Border| {
+            let status = border.status();
+            let count = |key: &str| status[key].as_u64().unwrap_or(0);
+            count("events_lost") + count("eve_lost")
+        };
         while lost(&border) == 0 {
             if port > 9_400 {
                 return wrong(format!("nothing is lost: {}", border.status()));

@@ -12,7 +12,7 @@ use super::beside::{
     BRIEFLY, Job, SLOW, Tested, all, comes_at, refused, slowed, stays_blocked, up_to_shape,
     without, wrong,
 };
-use super::border::{Border, DEADLINE, SERVER, skipped};
+use super::border::{Border, DEADLINE, SERVER, file_of, skipped};
 use super::both::{Compared, GatePath, on_both};
 use super::malware;
 use super::scans::SCAN;
@@ -105,7 +105,7 @@ fn named(test: &str, path: GatePath, of_the_host: &[&str]) -> Compared {
         assert_eq!(got("1"), b"a note", "{last}");
         assert!(got("2").is_empty(), "{last}");
         border.audit_when(|events| {
-            let named = |event: &&Value| event["fileinfo"]["filename"] == "game.exe";
+            let named = |event: &&Value| file_of(event)["filename"] == "game.exe";
             events.iter().filter(named).count() > number
         });
     }
@@ -170,7 +170,7 @@ fn blocked(
         border.audit_when(|events| {
             events
                 .iter()
-                .any(|event| event["alert"]["signature"] == rule && of_web(event))
+                .any(|event| event["ringway"]["rule"] == rule && of_web(event))
         });
         border.seen_again()
     })
@@ -224,15 +224,15 @@ fn scanned(path: GatePath) -> Compared {
     }
     border.audit_when(|events| {
         let of = |name: String| {
-            let mut infos = events.iter().map(|event| &event["fileinfo"]);
-            infos.find(|info| info["filename"] == name.as_str())
+            let mut events = events.iter();
+            events.find(|event| file_of(event)["filename"] == name.as_str())
         };
         let whole = of("clean.bin".to_owned());
         let mut spoilt = spoilt.iter().enumerate();
-        whole.is_some_and(|info| info["sha256"].is_string())
+        whole.is_some_and(|event| file_of(event)["sha256"].is_string())
             && spoilt.all(|(number, (found, _))| {
                 let told = of(format!("spoilt{number}.bin"));
-                let told = told.and_then(|info| info["found"].as_str());
+                let told = told.and_then(|event| event["ringway"]["found"].as_str());
                 told.is_some_and(|told| told.contains(found))
             })
     });

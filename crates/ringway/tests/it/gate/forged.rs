@@ -97,7 +97,7 @@ fn packet_in_anothers_name_blocks_only_itself() -> Tested {
         // Time enough for a refusal to be written down.
         thread::sleep(Duration::from_millis(500));
         for event in border.audit() {
-            let alert = &event["alert"];
+            let alert = &event["ringway"];
             if alert["answered"] != false || alert["confidence"] != "guess" {
                 return wrong(format!("somebody is blamed: {event}"));
             }

@@ -376,13 +376,13 @@ fn observe(reader: &mut Reader) -> Tested {
             .unwrap_or_default()
     };
     until("the audit", audit, || audit().contains("little-sharing"))?;
-    has(&audit(), "allowed little-sharing bittorrent")?;
+    has(&audit(), "allowed shape little-sharing bittorrent")?;
     // What the document says of both words.
     let event: serde_json::Value = serde_json::from_str(&reader.shell(lines[5])?)?;
     for (key, value) in [("action", "allowed"), ("policy", "shape")] {
-        has(event["alert"][key].as_str().unwrap_or_default(), value)?;
+        has(event["ringway"][key].as_str().unwrap_or_default(), value)?;
     }
-    match HOW_TO.contains("`alert.policy`") {
+    match HOW_TO.contains("POLICY") {
         true => Ok(()),
         false => wrong("the document does not say where the policy's word stands"),
     }

@@ -14,7 +14,7 @@ use super::beside::{
     BRIEFLY, Job, SLOW, Tested, all, border_with, comes_at, every, never, refused, slowed,
     stays_blocked, until, up_to_shape, without, wrong,
 };
-use super::border::{Border, SERVER};
+use super::border::{Border, SERVER, file_of};
 use super::both::{Compared, GatePath, on_both};
 use super::malware;
 use crate::random_bytes;
@@ -68,7 +68,7 @@ impl Talk {
 }
 
 fn of<'a>(events: &'a [Value], rule: &'a str) -> impl Iterator<Item = &'a Value> {
-    let alike = move |event: &&Value| event["alert"]["signature"] == rule;
+    let alike = move |event: &&Value| event["ringway"]["rule"] == rule;
     events.iter().filter(alike)
 }
 
@@ -99,11 +99,14 @@ fn conversation(path: GatePath) -> Compared {
         || bob.log().to_lowercase().contains("nightingale"),
     )?;
     border.audit_when(|events| {
-        let mut said = of(events, "seen").filter_map(|event| event["message"]["text"].as_str());
-        let mut stopped = of(events, "word").filter(|event| event["event_type"] == "message");
+        let mut said =
+            of(events, "seen").filter_map(|event| event["ringway"]["message"]["text"].as_str());
+        let mut stopped =
+            of(events, "word").filter(|event| event["ringway"]["message"].is_object());
         said.any(|text| text == "good morning")
             && stopped.any(|event| {
-                event["alert"]["action"] == "blocked" && event["message"]["to"] == "#talk"
+                event["ringway"]["action"] == "blocked"
+                    && event["ringway"]["message"]["to"] == "#talk"
             })
     });
     border.seen()
@@ -131,8 +134,9 @@ fn heard(path: GatePath) -> Compared {
         || alice.log().to_lowercase().contains("nightingale"),
     )?;
     border.audit_when(|events| {
-        of(events, "word")
-            .any(|event| event["event_type"] == "message" && event["alert"]["action"] == "blocked")
+        of(events, "word").any(|event| {
+            event["ringway"]["message"].is_object() && event["ringway"]["action"] == "blocked"
+        })
     });
     border.seen()
 }
@@ -158,7 +162,7 @@ fn blocked(path: GatePath) -> Compared {
         || Ok(()),
     )?;
     border.audit_when(|events| {
-        of(events, "no-chat").any(|event| event["alert"]["action"] == "blocked")
+        of(events, "no-chat").any(|event| event["ringway"]["action"] == "blocked")
     });
     border.seen_again()
 }
@@ -198,7 +202,7 @@ fn blocked_files(path: GatePath) -> Compared {
         every(AGAIN, offer),
     )?;
     border.audit_when(|events| {
-        of(events, "no-files").any(|event| event["alert"]["action"] == "blocked")
+        of(events, "no-files").any(|event| event["ringway"]["action"] == "blocked")
     });
     talk.alice.say("no film yet")?;
     until(
@@ -262,7 +266,7 @@ pub(super) fn files_by(
     )?;
     border.audit_when(|events| {
         of(events, "scan").any(|event| {
-            event["fileinfo"]["filename"] == "film.mpg" && event["fileinfo"]["sha256"].is_string()
+            file_of(event)["filename"] == "film.mpg" && file_of(event)["sha256"].is_string()
         })
     });
     for (number, (found, bytes)) in malware::files().into_iter().enumerate() {
@@ -270,8 +274,8 @@ pub(super) fn files_by(
         send(&border, &mut talk, &name, &bytes)?;
         border.audit_when(|events| {
             of(events, "scan").any(|event| {
-                let told = event["fileinfo"]["found"].as_str();
-                event["fileinfo"]["filename"] == name.as_str()
+                let told = event["ringway"]["found"].as_str();
+                file_of(event)["filename"] == name.as_str()
                     && told.is_some_and(|told| told.contains(found))
             })
         });
@@ -305,7 +309,7 @@ fn names(path: GatePath) -> Compared {
     send(&border, &mut talk, "setup.exe", &bytes)?;
     border.audit_when(|events| {
         of(events, "names").any(|event| {
-            event["fileinfo"]["filename"] == "setup.exe" && event["alert"]["action"] == "blocked"
+            file_of(event)["filename"] == "setup.exe" && event["ringway"]["action"] == "blocked"
         })
     });
     let arrived = fs::metadata(talk.alice.taken("setup.exe")).map_or(0, |file| file.len());

@@ -1,7 +1,7 @@
 //! Files that a rule keeps, on a live gateway.
 
 use super::beside::Tested;
-use super::border::Border;
+use super::border::{Border, file_of};
 use super::both::on_each;
 use super::scans::{fetch, serve};
 use crate::random_bytes;
@@ -28,14 +28,14 @@ fn oversized_file_is_audited_but_not_kept() -> Tested {
         let events = border.audit_when(|events| {
             let whole = events
                 .iter()
-                .filter(|event| event["fileinfo"]["sha256"].is_string());
+                .filter(|event| file_of(event)["sha256"].is_string());
             whole.count() == 2
         });
         let files = border.folder.path().join("state").join("files");
         for (name, body, kept) in [("small.bin", small, true), ("large.bin", large, false)] {
             let info = events
                 .iter()
-                .map(|event| &event["fileinfo"])
+                .map(file_of)
                 .find(|info| info["filename"] == name)
                 .unwrap();
             let hash = info["sha256"].as_str().unwrap();

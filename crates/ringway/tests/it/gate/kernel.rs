@@ -230,11 +230,7 @@ fn address_rule_leaves_all_others_to_the_kernel() -> Tested {
         return wrong(format!("before {before}, after {after}"));
     }
     border.audit_when(|events| {
-        let told = |rule| {
-            events
-                .iter()
-                .any(|event| event["alert"]["signature"] == rule)
-        };
+        let told = |rule| events.iter().any(|event| event["ringway"]["rule"] == rule);
         told("that-server") && told("that-port")
     });
     Ok(())
@@ -296,7 +292,7 @@ fn passes_and_names(test: &str, queues: &str) -> Tested {
     // The handshake had passed; user space was told of it, or it would not know where the stream
     // begins.
     let named = |event: &Value| {
-        event["alert"]["signature"] == "no-p2p" && event["app_proto"] == "bittorrent"
+        event["ringway"]["rule"] == "no-p2p" && event["ringway"]["app"] == "bittorrent"
     };
     border.audit_when(|events| events.iter().filter(|event| named(event)).count() == 2);
     let flows = border.ask(&["flows"]).objects()?;
@@ -346,7 +342,7 @@ fn another_policy_is_another_triage() -> Tested {
     border.audit_when(|events| {
         events
             .iter()
-            .any(|event| event["alert"]["signature"] == "no-torrents")
+            .any(|event| event["ringway"]["rule"] == "no-torrents")
     });
     Ok(())
 }

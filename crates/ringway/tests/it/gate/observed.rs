@@ -1,7 +1,7 @@
 //! What a gateway that only observes sees of contents.
 
 use super::beside::{Tested, all};
-use super::border::Border;
+use super::border::{Border, file_of};
 use super::both::{Compared, GatePath, on_both};
 use super::scans::{fetch, serve};
 use crate::random_bytes;
@@ -24,18 +24,18 @@ fn observed(path: GatePath) -> Compared {
         assert!(fetch(&border, 8_001, name) == body, "{name}");
     }
     let events = border.audit_when(|events| {
-        let files = events.iter().filter(|event| event["fileinfo"].is_object());
+        let files = events.iter().filter(|event| file_of(event).is_object());
         files.count() == 2
     });
     let of = |name: &str| {
         let event = events
             .iter()
-            .find(|event| event["fileinfo"]["filename"] == name);
+            .find(|event| file_of(event)["filename"] == name);
         event.cloned().unwrap_or_default()
     };
     let (blocked, whole) = (of("game.exe"), of("film.bin"));
-    assert_eq!(blocked["alert"]["signature"], "no-programs", "{blocked}");
-    assert_eq!(blocked["alert"]["action"], "allowed", "{blocked}");
-    assert!(whole["fileinfo"]["sha256"].is_string(), "{whole}");
+    assert_eq!(blocked["ringway"]["rule"], "no-programs", "{blocked}");
+    assert_eq!(blocked["ringway"]["action"], "allowed", "{blocked}");
+    assert!(file_of(&whole)["sha256"].is_string(), "{whole}");
     border.seen()
 }

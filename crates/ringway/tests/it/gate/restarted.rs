@@ -87,7 +87,7 @@ fn told(events: &[Value]) -> BTreeMap<u64, usize> {
     let mut told = BTreeMap::new();
     let seen = events
         .iter()
-        .filter(|event| event["alert"]["signature"] == "seen");
+        .filter(|event| event["ringway"]["rule"] == "seen");
     for event in seen {
         *told
             .entry(event["src_port"].as_u64().unwrap_or(0))

@@ -78,7 +78,7 @@ fn torrent_from_the_port_of_page_is_blocked() -> Tested {
             return wrong(format!("the torrent was answered: {}", border.status()));
         }
         let blocked = |event: &Value| {
-            event["alert"]["signature"] == "no-torrents" && event["src_port"] == OWN_PORT
+            event["ringway"]["rule"] == "no-torrents" && event["src_port"] == OWN_PORT
         };
         border.audit_when(|events| events.iter().any(blocked));
         Ok(())

@@ -13,7 +13,7 @@ use ringway_testbed::{Clamd, Line};
 use serde_json::Value;
 
 use super::beside::{Job, Tested, all, until, without, wrong};
-use super::border::{Border, DEADLINE, SERVER, skipped};
+use super::border::{Border, DEADLINE, SERVER, file_of, skipped};
 use super::both::{Compared, GatePath, on_both};
 use crate::random_bytes;
 
@@ -97,16 +97,16 @@ pub(super) fn fetch(border: &Border, port: u16, name: &str) -> Vec<u8> {
 /// What the audit has of so many files in which the test's virus was found: all of them were
 /// stopped.
 fn findings(border: &Border, count: usize) -> Vec<Value> {
-    let is_finding = |event: &Value| event["fileinfo"]["found"].is_string();
+    let is_finding = |event: &Value| event["ringway"]["found"].is_string();
     let mut events = border.audit_when(|events| {
         let found = events.iter().filter(|event| is_finding(event));
         found.count() == count
     });
     events.retain(is_finding);
     for event in &events {
-        let found = event["fileinfo"]["found"].as_str().unwrap();
+        let found = event["ringway"]["found"].as_str().unwrap();
         assert!(found.contains("Ringway.Test"), "{event}");
-        assert_eq!(event["alert"]["action"], "blocked");
+        assert_eq!(event["ringway"]["action"], "blocked");
     }
     events
 }
@@ -134,16 +134,16 @@ fn clean(path: GatePath) -> Compared {
     let events = border.audit_when(|events| {
         events
             .iter()
-            .filter(|event| event["fileinfo"]["sha256"].is_string())
+            .filter(|event| file_of(event)["sha256"].is_string())
             .count()
             == 2
     });
     let event = events
         .iter()
-        .find(|event| event["fileinfo"]["sha256"].is_string())
+        .find(|event| file_of(event)["sha256"].is_string())
         .unwrap();
-    assert_eq!(event["fileinfo"]["filename"], "clean.bin");
-    assert_eq!(event["fileinfo"]["size"], 5 << 20);
+    assert_eq!(file_of(event)["filename"], "clean.bin");
+    assert_eq!(file_of(event)["size"], 5 << 20);
     let status = border.status();
     assert_eq!(status["held"], 0, "{status}");
     assert!(status["scanned"].as_u64().unwrap() >= 2 * 160, "{status}");
@@ -282,7 +282,7 @@ fn fetched_in(
     // A scanner has ten seconds for an answer.
     assert!(begun.elapsed() < 2 * DEADLINE, "{trouble:?}");
     let of_failure = |event: &&Value| {
-        let told = event["alert"]["evidence"].as_str();
+        let told = event["ringway"]["evidence"].as_str();
         told.is_some_and(|told| told.starts_with("its contents cannot be read: clamd: "))
     };
     let events = border.audit_when(|events| events.iter().any(|event| of_failure(&event)));
@@ -301,8 +301,8 @@ fn in_trouble(trouble: Trouble, failure: &'static str, action: &'static str) -> 
         let whole = arrived == body;
         assert!(whole == (failure == "open"), "{what}");
         assert!(body.starts_with(&arrived), "{what}");
-        assert_eq!(event["alert"]["action"], action, "{what}");
-        assert_eq!(event["alert"]["signature"], "scan", "{what}");
+        assert_eq!(event["ringway"]["action"], action, "{what}");
+        assert_eq!(event["ringway"]["rule"], "scan", "{what}");
         border.seen()
     })
 }
@@ -366,7 +366,7 @@ fn named(path: GatePath) -> Compared {
     assert!(fetch(&border, 8_001, "notes.txt") == body);
     assert!(fetch(&border, 8_001, "Setup.exe").is_empty());
     let events = border.audit_when(|events| !events.is_empty());
-    assert_eq!(events.last().unwrap()["fileinfo"]["filename"], "Setup.exe");
+    assert_eq!(file_of(events.last().unwrap())["filename"], "Setup.exe");
     border.seen()
 }
 
@@ -394,7 +394,7 @@ fn over_a_lossy_line(path: GatePath) -> Compared {
     assert!(fetch(&border, 8_002, "spoilt.bin").len() < body.len());
     // It was stopped for what it is, and did not only come to a stand.
     for event in findings(&border, 1) {
-        assert_eq!(event["fileinfo"]["filename"], "spoilt.bin");
+        assert_eq!(file_of(&event)["filename"], "spoilt.bin");
     }
     assert_eq!(border.status()["held"], 0, "{}", border.status());
     border.seen()

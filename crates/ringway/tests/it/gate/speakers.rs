@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::beside::{
     self, Job, SLOW, Tested, all, comes_at, slowed, stays_blocked, up_to_shape, without, wrong,
 };
-use super::border::{Border, CLIENT, DEADLINE, SERVER};
+use super::border::{Border, CLIENT, DEADLINE, SERVER, file_of};
 use super::both::{Compared, GatePath, on_both};
 use super::malware;
 use crate::random_bytes;
@@ -76,7 +76,7 @@ fn rule(name: &str, app: &str, more: &str) -> String {
 fn written(border: &Border, rule: &str, app: &str, holds: impl Fn(&Value) -> bool) {
     border.audit_when(|events| {
         let alike =
-            |event: &&Value| event["alert"]["signature"] == rule && event["app_proto"] == app;
+            |event: &&Value| event["ringway"]["rule"] == rule && event["ringway"]["app"] == app;
         events.iter().filter(alike).any(&holds)
     });
 }
@@ -90,7 +90,7 @@ fn scanned(border: &Border, speaker: impl Speaker, app: &str, first_port: u16) -
     }
     let hash = sha256(border, &clean.bytes)?;
     written(border, "scan", app, |event| {
-        event["fileinfo"]["sha256"] == hash.as_str()
+        file_of(event)["sha256"] == hash.as_str()
     });
     for (number, (found, bytes)) in malware::files().into_iter().enumerate() {
         let port = first_port + 1 + u16::try_from(number)?;
@@ -101,7 +101,7 @@ fn scanned(border: &Border, speaker: impl Speaker, app: &str, first_port: u16) -
             return wrong(format!("{app}: all of file {number} with {found} arrived"));
         }
         written(border, "scan", app, |event| {
-            let told = event["fileinfo"]["found"].as_str();
+            let told = event["ringway"]["found"].as_str();
             event["dest_port"] == port && told.is_some_and(|told| told.contains(found))
         });
     }
@@ -125,7 +125,7 @@ fn scanned_when_pushed(border: &Border, speaker: impl Pusher, app: &str, port: u
             return wrong(format!("{app}: all of {found} arrived, pushed"));
         }
         written(border, "scan", app, |event| {
-            let told = event["fileinfo"]["found"].as_str();
+            let told = event["ringway"]["found"].as_str();
             event["dest_port"] == port && told.is_some_and(|told| told.contains(found))
         });
     }
@@ -154,7 +154,7 @@ fn refused(
         },
     )?;
     written(&border, "none", app, |event| {
-        event["alert"]["action"] == "blocked"
+        event["ringway"]["action"] == "blocked"
     });
     border.seen_again()
 }
@@ -255,7 +255,7 @@ fn named(border: &Border, speaker: impl Speaker, app: &str, port: u16) -> Tested
         return wrong(format!("{app}: a program arrived"));
     }
     written(border, "names", app, |event| {
-        event["alert"]["action"] == "blocked" && event["fileinfo"]["filename"] == "Setup.EXE"
+        event["ringway"]["action"] == "blocked" && file_of(event)["filename"] == "Setup.EXE"
     });
     let text = Shared::new("notes.txt", random_bytes("named", CLEAN));
     if transfer(border, speaker, port + 1, &text)? != *text.bytes {
@@ -328,7 +328,7 @@ fn nodes(path: GatePath) -> Compared {
         return wrong("no answer through a gateway that lets it pass");
     }
     written(&border, "seen", "gnutella", |event| {
-        event["alert"]["action"] == "allowed"
+        event["ringway"]["action"] == "allowed"
     });
     border.seen()
 }
@@ -408,7 +408,7 @@ fn files_of_msn(path: GatePath) -> Compared {
         return wrong("a program arrived");
     }
     written(&border, "names", "msn", |event| {
-        event["alert"]["action"] == "blocked" && event["fileinfo"]["filename"] == "Setup.exe"
+        event["ringway"]["action"] == "blocked" && file_of(event)["filename"] == "Setup.exe"
     });
     border.seen()
 }
@@ -453,10 +453,10 @@ fn conversation(path: GatePath) -> Compared {
             return wrong(format!("this came: {text}"));
         }
         written(&border, "seen", "msn", |event| {
-            event["message"]["text"] == "good morning" && event["dest_port"] == port
+            event["ringway"]["message"]["text"] == "good morning" && event["dest_port"] == port
         });
         written(&border, "word", "msn", |event| {
-            event["alert"]["action"] == "blocked" && event["dest_port"] == port
+            event["ringway"]["action"] == "blocked" && event["dest_port"] == port
         });
     }
     border.seen()

@@ -12,7 +12,7 @@ use ringway_testbed::Program;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use super::beside::{SLOW, Tested, comes_at, slowed, until, up_to_shape, without, wrong};
-use super::border::{Border, CLIENT, DEADLINE, SERVER, SERVER_V6};
+use super::border::{Border, CLIENT, DEADLINE, SERVER, SERVER_V6, file_of};
 use super::both::{GatePath, on_each};
 use super::files::{fetch, web};
 use super::irc;
@@ -71,19 +71,19 @@ fn scanned(test: &str, policy: &str, path: GatePath) -> Tested<Option<(Vec<Strin
         names.iter().all(|name| {
             events
                 .iter()
-                .any(|event| event["fileinfo"]["filename"] == name.as_str())
+                .any(|event| file_of(event)["filename"] == name.as_str())
         })
     });
-    for event in events {
-        let info = &event["fileinfo"];
+    for event in &events {
+        let info = file_of(event);
         if info.is_object() {
             outcomes.push(format!(
                 "{} {} {} {} {} {}",
                 event["event_type"],
-                event["app_proto"],
+                event["ringway"]["app"],
                 info["filename"],
                 info["size"],
-                info["found"],
+                event["ringway"]["found"],
                 info["sha256"]
             ));
         }
@@ -306,7 +306,7 @@ fn blocked_connection_is_reset_at_both_ends() -> Tested {
         border.audit_when(|events| {
             let by = |rule| {
                 events.iter().any(|event| {
-                    event["alert"]["signature"] == rule
+                    event["ringway"]["rule"] == rule
                         && event["src_ip"] == CLIENT
                         && event["dest_ip"] == SERVER
                 })

@@ -161,12 +161,12 @@ fn blocked(mode: &'static str) -> Job<'static> {
         let events = border.audit_when(|events| {
             let mut events = events.iter().filter(|event| to_seed(event));
             events.any(|event| {
-                event["alert"]["signature"] == "no-torrents" && event["app_proto"] == "bittorrent"
+                event["ringway"]["rule"] == "no-torrents" && event["ringway"]["app"] == "bittorrent"
             })
         });
         match events
             .iter()
-            .find(|event| event["alert"]["action"] != "blocked")
+            .find(|event| event["ringway"]["action"] != "blocked")
         {
             None => border.seen_again(),
             Some(event) => wrong(event.to_string()),
@@ -244,9 +244,9 @@ fn observed(path: GatePath) -> Compared {
     );
     let evidence = why["evidence"].as_str().unwrap_or_default();
     assert!(evidence.contains("bittorrent.handshake"), "{why}");
-    assert_eq!(events[0]["app_proto"], "bittorrent");
-    assert_eq!(events[0]["alert"]["action"], "allowed");
-    assert_eq!(events[0]["alert"]["policy"], "block");
+    assert_eq!(events[0]["ringway"]["app"], "bittorrent");
+    assert_eq!(events[0]["ringway"]["action"], "allowed");
+    assert_eq!(events[0]["ringway"]["policy"], "block");
     // The seed may connect to the peer that asks it before it hears that they are connected.
     let seen = border.seen()?;
     Ok(seen.map(|seen| seen.without_connections_from(SERVER)))

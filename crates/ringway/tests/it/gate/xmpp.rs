@@ -17,7 +17,7 @@ use super::beside::{
     BRIEFLY, SLOW, Tested, all, border_with, comes_at, never, refused, slowed, stays_blocked,
     until, until_open, up_to_shape, without, wrong,
 };
-use super::border::{Border, SERVER, skipped};
+use super::border::{Border, SERVER, file_of, skipped};
 use super::both::{Compared, GatePath, on_both};
 use super::malware;
 use crate::random_bytes;
@@ -88,11 +88,11 @@ fn name(number: usize) -> String {
 }
 
 fn of<'a>(events: &'a [Value], rule: &'a str) -> impl Iterator<Item = &'a Value> {
-    let alike = move |event: &&Value| event["alert"]["signature"] == rule;
+    let alike = move |event: &&Value| event["ringway"]["rule"] == rule;
     events
         .iter()
         .filter(alike)
-        .filter(|event| event["app_proto"] == "xmpp")
+        .filter(|event| event["ringway"]["app"] == "xmpp")
 }
 
 fn conversation(path: GatePath) -> Compared {
@@ -121,10 +121,12 @@ fn conversation(path: GatePath) -> Compared {
         || bob.told().contains("Nightingale"),
     )?;
     border.audit_when(|events| {
-        let mut said = of(events, "seen").filter_map(|event| event["message"]["text"].as_str());
-        let mut stopped = of(events, "word").filter(|event| event["event_type"] == "message");
+        let mut said =
+            of(events, "seen").filter_map(|event| event["ringway"]["message"]["text"].as_str());
+        let mut stopped =
+            of(events, "word").filter(|event| event["ringway"]["message"].is_object());
         said.any(|text| text == "good morning")
-            && stopped.any(|event| event["alert"]["action"] == "blocked")
+            && stopped.any(|event| event["ringway"]["action"] == "blocked")
     });
     heard(&border, &mut talk)?;
     border.seen()
@@ -148,8 +150,10 @@ fn heard(border: &Border, talk: &mut Talk) -> Tested {
     )?;
     border.audit_when(|events| {
         of(events, "word").any(|event| {
-            let to = event["message"]["to"].as_str().unwrap_or_default();
-            event["alert"]["action"] == "blocked" && to.starts_with("alice1@")
+            let to = event["ringway"]["message"]["to"]
+                .as_str()
+                .unwrap_or_default();
+            event["ringway"]["action"] == "blocked" && to.starts_with("alice1@")
         })
     });
     Ok(())
@@ -171,7 +175,7 @@ pub(super) fn blocked(path: GatePath) -> Compared {
         || Ok(()),
     )?;
     border.audit_when(|events| {
-        of(events, "no-chat").any(|event| event["alert"]["action"] == "blocked")
+        of(events, "no-chat").any(|event| event["ringway"]["action"] == "blocked")
     });
     border.seen_again()
 }
@@ -179,8 +183,8 @@ pub(super) fn blocked(path: GatePath) -> Compared {
 /// The scanner's words for a file of this name, if it is written down.
 fn found(events: &[Value], file: &str, what: &str) -> bool {
     of(events, "scan").any(|event| {
-        let told = event["fileinfo"]["found"].as_str();
-        event["fileinfo"]["filename"] == file && told.is_some_and(|told| told.contains(what))
+        let told = event["ringway"]["found"].as_str();
+        file_of(event)["filename"] == file && told.is_some_and(|told| told.contains(what))
     })
 }
 
@@ -227,7 +231,7 @@ fn files(path: GatePath) -> Compared {
     )?;
     border.audit_when(|events| {
         let clean = of(events, "scan").any(|event| {
-            event["fileinfo"]["filename"] == "film.mpg" && event["fileinfo"]["sha256"].is_string()
+            file_of(event)["filename"] == "film.mpg" && file_of(event)["sha256"].is_string()
         });
         let mut spoilt = spoilt.iter().enumerate();
         clean
@@ -263,7 +267,7 @@ fn by_proxy(border: &Border, talk: &mut Talk, taker: usize, clean: &[u8]) -> Tes
     border.audit_when(|events| {
         let mut events = of(events, "scan").filter(by_proxy);
         events.any(|event| {
-            event["fileinfo"]["sha256"].is_string() && event["fileinfo"]["filename"] == "passed.mpg"
+            file_of(event)["sha256"].is_string() && file_of(event)["filename"] == "passed.mpg"
         })
     });
     for (number, (what, bytes)) in malware::files().into_iter().enumerate() {
@@ -326,8 +330,7 @@ fn names(path: GatePath) -> Compared {
         send(&mut talk.bob, &who, &program)?;
         border.audit_when(|events| {
             let named = of(events, "names").filter(|event| {
-                event["fileinfo"]["filename"] == "setup.exe"
-                    && event["alert"]["action"] == "blocked"
+                file_of(event)["filename"] == "setup.exe" && event["ringway"]["action"] == "blocked"
             });
             named.count() > number
         });

@@ -51,13 +51,13 @@ fn scanned(path: GatePath) -> Compared {
     let events = border.audit_when(|events| {
         let found = events
             .iter()
-            .filter(|event| event["fileinfo"]["found"].is_string());
+            .filter(|event| event["ringway"]["found"].is_string());
         found.count() == 2
     });
     for (_, _, found) in files {
         let Some(name) = found else { continue };
         let told = events.iter().any(|event| {
-            event["fileinfo"]["found"] == name && event["alert"]["action"] == "blocked"
+            event["ringway"]["found"] == name && event["ringway"]["action"] == "blocked"
         });
         assert!(told, "{name}: {events:?}");
     }

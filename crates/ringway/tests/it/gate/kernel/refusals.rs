@@ -72,7 +72,7 @@ fn calls_end_at(test: &str, wanted: &str, place: &str) -> Tested {
     // The first one of each at once, the rest when no more can come to them.
     let ended = border.daemon().terminate()?;
     let told = refused(&border, |event| {
-        event["alert"]["signature"] == "connection-cache"
+        event["ringway"]["rule"] == "connection-cache"
     });
     if (ended, told) != (Some(0), 10) {
         return wrong(format!("ended with {ended:?}: {:#?}", border.audit()));
@@ -216,7 +216,7 @@ fn matching_datagrams_are_refused_in_the_kernel() -> Tested {
         old.recv(&mut [0; 100])?;
     }
     border.daemon().terminate()?;
-    let by_cache = |event: &Value| event["alert"]["signature"] == "connection-cache";
+    let by_cache = |event: &Value| event["ringway"]["rule"] == "connection-cache";
     match refused(&border, by_cache) {
         10 => Ok(()),
         other => wrong(format!("{other} were told: {:#?}", border.audit())),
