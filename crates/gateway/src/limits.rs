@@ -138,6 +138,10 @@ pub const MAX_DFA_PATTERNS: usize = 16_384;
 /// Source: the same as [`MAX_SIGNATURE_FILE`]. Past it the file is refused.
 pub const MAX_POLICY_FILE: usize = 1_048_576;
 
+/// Faults in the form of a policy file that are told at once.
+/// Source: chosen: more than anybody mends in one go. Past it the rest is told after these.
+pub const MAX_POLICY_FAULTS: usize = 64;
+
 /// Rules of one policy.
 /// Source: chosen: they are tried one after the other, once per flow. Past it the file is refused.
 pub const MAX_RULES: usize = 1_024;

@@ -185,13 +185,52 @@ fn all_faults_are_reported_with_their_lines() {
         .collect();
     let wanted = [
         (2, "default cannot be"),
-        (3, "no application `bittorent`"),
-        (7, "needs `inside`"),
+        (5, "no application `bittorent`"),
+        (9, "needs `inside`"),
     ];
     assert_eq!(told.len(), wanted.len(), "{told:?}");
     for ((line, reason), (at, part)) in told.iter().zip(wanted) {
         assert!(*line == at && reason.contains(part), "{line}: {reason}");
     }
+}
+
+/// Of one rule, of several keys, of what is no form and of what is.
+#[test]
+fn all_faults_of_a_file_have_their_lines() {
+    let text = "[gateway]\nfailure = \"shut\"\n\
+                [classes.slow]\nrate = \"2 Mbit/s\"\nceiling = \"1 Mbit/s\"\n\
+                [[rule]]\nname = \"a\"\ncolour = 1\nport = 70000\n\
+                client = \"10.0.0.1/8\"\napp = [\n  \"bittorent\",\n]\naction = \"block\"\n\
+                [[rule]]\nname = \"b\"\naction = \"burn\"\n\
+                [[rule]]\nname = \"c\"\nclass = \"slow\"\ntime = \"noon\"\naction = \"shape\"\n\
+                [[test]]\nname = \"t\"\nclient = \"here\"\nserver = \"there\"\nexpect = \"block\"\nrule = \"b\"\n";
+    let told: Vec<(usize, String)> = faults(text)
+        .into_iter()
+        .map(|error| (error.line, error.reason))
+        .collect();
+    let wanted = [
+        (2, "unknown variant `shut`"),
+        (5, "its ceiling is below"),
+        (8, "unknown field `colour`"),
+        (9, "no port"),
+        (10, "bits behind its prefix"),
+        (11, "no application `bittorent`"),
+        (17, "unknown variant `burn`"),
+        (21, "no span of the week"),
+        (25, "`here` is no address"),
+        (26, "`there` is no address"),
+    ];
+    assert_eq!(told.len(), wanted.len(), "{told:#?}");
+    for ((line, reason), (at, part)) in told.iter().zip(wanted) {
+        assert!(
+            *line == at && reason.contains(part),
+            "{line}: {reason}, not {at}: {part}"
+        );
+    }
+    // Two slips of the pen; what follows from the first is not told again and again.
+    let text = "[[rule]]\nname = \"a\n[[rule]]\nname = = \"b\"\n";
+    let lines: Vec<usize> = faults(text).iter().map(|error| error.line).collect();
+    assert_eq!(lines, [2, 4]);
 }
 
 #[test]

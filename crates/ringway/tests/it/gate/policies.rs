@@ -49,7 +49,7 @@ fn faults_name_their_lines_and_exit_with_2() {
     let outcome = run(&["gate", "check", &path]);
     assert_eq!(outcome.code, Some(2));
     assert!(
-        outcome.stderr.contains("two.toml:1: ") && outcome.stderr.contains("two.toml:5: "),
+        outcome.stderr.contains("two.toml:3: ") && outcome.stderr.contains("two.toml:5: "),
         "{}",
         outcome.stderr
     );
