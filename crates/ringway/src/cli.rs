@@ -12,9 +12,9 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub(crate) use gate::{
-    ApplyArgs, AuditArgs, CachePlace, CheckArgs, ClassifyArgs, ConfirmArgs, DoctorArgs, DownArgs,
-    FlowsArgs, GateCommand, GateStatusArgs, LookArgs, PathChoice, ReplayArgs, SignatureArgs,
-    TopArgs, TopBy, UpArgs, WhyArgs,
+    ApplyArgs, AuditArgs, CachePlace, CheckArgs, ClassifyArgs, ConfirmArgs, DiffArgs, DoctorArgs,
+    DownArgs, FlowsArgs, GateCommand, GateStatusArgs, LookArgs, PathChoice, ReplayArgs,
+    SignatureArgs, TopArgs, TopBy, UpArgs, WhyArgs,
 };
 pub(crate) use member::{
     CancelArgs, GetArgs, JoinArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, PutArgs, RotateArgs,

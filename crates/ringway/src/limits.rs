@@ -148,3 +148,7 @@ pub(crate) const GATE_FLOWS: usize = 10_000;
 /// Bytes of a packet's payload that `gate why` prints.
 /// Source: chosen: eight lines. Past it they are in the JSON and in the capture only.
 pub(crate) const SHOWN_EVIDENCE: usize = 128;
+
+/// Hosts that `gate diff` names for each change.
+/// Source: chosen: a line of a terminal or two. Past it hosts are left out, flows are counted.
+pub(crate) const DIFF_HOSTS: usize = 10;

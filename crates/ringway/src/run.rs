@@ -139,6 +139,8 @@ async fn gateway(
         GateCommand::Why(args) => gate::why(context, &args).await,
         GateCommand::Apply(args) => gate::apply(context, &args).await,
         GateCommand::Confirm(args) => gate::confirm(context, &args).await,
+        GateCommand::Audit(args) if args.flows => gate::flow_history(context, &args),
         GateCommand::Audit(args) => gate::audit(context, &args),
+        GateCommand::Diff(args) => gate::diff(context, &args),
     }
 }

@@ -69,6 +69,19 @@ pub enum Asked {
     Before,
 }
 
+/// By what a flow has its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Named {
+    /// It was not looked for: nothing depended on it.
+    #[default]
+    No,
+    /// By its own packets; also `unknown`, where these were looked at to the end.
+    Itself,
+    /// By what other flows of its hosts had shown before.
+    Others,
+}
+
 /// Why a flow has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -103,6 +116,12 @@ pub struct FlowAccount {
     /// How sure that is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Confidence>,
+    /// By what it has its name.
+    #[serde(default)]
+    pub named: Named,
+    /// Both sides have spoken.
+    #[serde(default)]
+    pub answered: bool,
     /// Names that the flow contained.
     #[serde(flatten)]
     pub details: Details,

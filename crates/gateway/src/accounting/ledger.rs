@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use super::account::{Asked, EndReason, Ends, FlowAccount, KernelFlow};
+use super::account::{Asked, EndReason, Ends, FlowAccount, KernelFlow, Named};
 use super::totals::{Ended, Grouping, Row, Totals};
 use crate::classify::Details;
 use crate::flow::{Count, UNASKED, first_flow_number};
@@ -248,6 +248,8 @@ impl Ledger {
             asked: if before { Asked::Before } else { Asked::No },
             app: String::new(),
             confidence: None,
+            named: Named::No,
+            answered: false,
             details: Details::default(),
             action: None,
             rule: None,

@@ -21,9 +21,11 @@
 //! | began before the gateway did | counts | nothing yet | [`Asked::Before`] |
 
 mod account;
+mod compare;
 mod ledger;
 mod totals;
 
-pub use account::{Asked, EndReason, Ends, FlowAccount, KernelFlow};
+pub use account::{Asked, EndReason, Ends, FlowAccount, KernelFlow, Named};
+pub use compare::{Compared, Fate, Untold, compare};
 pub use ledger::{Ledger, Side, Sides};
-pub use totals::{Grouping, Row, Totals};
+pub use totals::{Grouping, Row, Sum, Totals};

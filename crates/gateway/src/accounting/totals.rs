@@ -103,6 +103,41 @@ pub struct Row {
     pub totals: Totals,
 }
 
+/// Adds up flows by a grouping.
+#[derive(Debug, Default)]
+pub struct Sum {
+    grouping: Grouping,
+    table: HashMap<String, Totals>,
+}
+
+impl Sum {
+    /// Of no flows yet.
+    #[must_use]
+    pub fn new(grouping: Grouping) -> Self {
+        Self {
+            grouping,
+            table: HashMap::new(),
+        }
+    }
+
+    /// Adds a flow.
+    pub fn add(&mut self, flow: &FlowAccount) {
+        add(&mut self.table, self.grouping, flow);
+    }
+
+    /// The rows, the largest first.
+    #[must_use]
+    pub fn rows(self) -> Vec<Row> {
+        let rows = self.table.into_iter();
+        let mut rows: Vec<Row> = rows.map(|(name, totals)| Row { name, totals }).collect();
+        rows.sort_by(|one, other| {
+            let bytes = |row: &Row| row.totals.total().bytes;
+            (bytes(other).cmp(&bytes(one))).then_with(|| one.name.cmp(&other.name))
+        });
+        rows
+    }
+}
+
 /// Where what found no room in a table is counted.
 pub(super) const OTHERS: &str = "(others)";
 

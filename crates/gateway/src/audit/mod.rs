@@ -1,10 +1,13 @@
 //! What was decided, kept in SQLite: appended in batches, searched, and forgotten when its time is
-//! over. Hashes of files, and files that are kept.
+//! over. The history of flows. Hashes of files, and files that are kept.
 
 mod digester;
 mod file_store;
+mod flow_store;
+mod pages;
 mod store;
 
 pub use digester::Digester;
 pub use file_store::{FileStore, FileStoreBounds};
+pub use flow_store::{FlowSearch, FlowStore};
 pub use store::{AuditError, AuditStore, Search};

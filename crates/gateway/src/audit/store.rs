@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, params};
 
+use super::pages::shrink_to;
 use crate::limits::{AUDIT_BUSY, MAX_AUDIT_ROWS};
 use crate::verdict::Event;
 
@@ -198,42 +199,14 @@ impl AuditStore {
     /// # Errors
     /// The disk fails.
     pub fn shrink_to(&mut self, bytes: u64) -> Result<u64, AuditError> {
-        let pragma = |store: &Self, name| -> Result<u64, AuditError> {
-            let value: i64 = store
-                .connection
-                .pragma_query_value(None, name, |row| row.get(0))
-                .map_err(|error| store.wrong(error))?;
-            Ok(u64::try_from(value).unwrap_or(0))
-        };
-        let page = pragma(self, "page_size")?;
-        let used = |store: &Self| -> Result<u64, AuditError> {
-            let pages = pragma(store, "page_count")?;
-            Ok(pages.saturating_sub(pragma(store, "freelist_count")?))
-        };
-        let most = bytes.checked_div(page).unwrap_or(0);
-        if used(self)? <= most {
-            return Ok(0);
-        }
-        let aim = most.saturating_sub(most / 10);
-        let mut forgotten = 0_u64;
-        // How many bytes an event takes is known only once its pages are free, so this goes in
-        // steps.
-        while used(self)? > aim {
-            let gone = self
-                .connection
-                .execute(
-                    "DELETE FROM event WHERE id IN (SELECT id FROM event ORDER BY id LIMIT
-                     max(1, (SELECT count(*) FROM event) / 20))",
-                    [],
-                )
-                .map_err(|error| self.wrong(error))?;
-            // All events are gone: what is left are the schema's own pages.
-            if gone == 0 {
-                break;
-            }
-            forgotten = forgotten.saturating_add(u64::try_from(gone).unwrap_or(u64::MAX));
-        }
-        Ok(forgotten)
+        let shrunk = shrink_to(&self.connection, bytes, |connection| {
+            connection.execute(
+                "DELETE FROM event WHERE id IN (SELECT id FROM event ORDER BY id LIMIT
+                 max(1, (SELECT count(*) FROM event) / 20))",
+                [],
+            )
+        });
+        shrunk.map_err(|error| self.wrong(error))
     }
 
     /// The latest events that match, oldest first, each as its EVE object.

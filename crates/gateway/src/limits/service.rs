@@ -154,3 +154,7 @@ pub const EVE_STATS: Duration = Duration::from_secs(30);
 /// Interfaces whose names are remembered.
 /// Source: chosen: more than a border has. Past it they are asked for again.
 pub const MAX_INTERFACE_NAMES: usize = 256;
+
+/// The history of flows in the gateway's folder.
+/// Source: chosen; other tools may read it (SQLite).
+pub const HISTORY_FILE: &str = "flows.db";

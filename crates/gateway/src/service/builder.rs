@@ -10,6 +10,7 @@ use super::accounts::AccountsThread;
 use super::controller::{Controller, ControllerParts, check_requirements};
 use super::error::ServiceError;
 use super::event_writer::{EventWriter, StateConfig};
+use super::history::{HistoryConfig, HistoryThread};
 use super::in_kernel::attach;
 use super::installation::Installation;
 use super::queue::{QueueThread, Work};
@@ -17,6 +18,7 @@ use super::running::RunningGateway;
 use super::scanners::{ScannerConfig, Scanners};
 use super::state_lock::StateLock;
 use crate::SignatureSet;
+use crate::accounting::FlowAccount;
 use crate::classify::Classifier;
 use crate::flow::{TableBounds, first_flow_number};
 use crate::linux::kernel::Kernel;
@@ -179,13 +181,20 @@ impl ClaimedGateway {
             cache_at,
         } = self;
         let writer = EventWriter::start(&state)?;
-        let recorder = writer.recorder();
-        let deliver = Box::new(move |flow| recorder.flow(flow));
+        let history = HistoryThread::start(&HistoryConfig {
+            folder: state.folder.clone(),
+            keep: state.keep_flows,
+            size: state.flows_size,
+        })?;
+        let (recorder, events) = (history.recorder(), writer.recorder());
         let accounts = AccountsThread::start(
             &installation.rules.border,
             &state.folder,
             state.flows_every,
-            deliver,
+            Box::new(move |flow: FlowAccount| {
+                events.flow(flow.clone());
+                recorder.record(flow);
+            }),
         )?;
         let terminator = installation.bind_tproxy(&plan.policy.policy)?;
         if let Some(kernel) = &mut kernel {
@@ -221,6 +230,7 @@ impl ClaimedGateway {
             queues,
             writer: Some(writer),
             accounts: Some(accounts),
+            history: Some(history),
             cache,
             state: state.folder,
             ended: false,

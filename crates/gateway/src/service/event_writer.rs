@@ -40,6 +40,10 @@ pub struct StateConfig {
     pub kept_files: u64,
     /// How often flows are reported that live.
     pub flows_every: Duration,
+    /// For how long the history of flows is kept.
+    pub keep_flows: Duration,
+    /// Bytes of the history of flows.
+    pub flows_size: u64,
 }
 
 /// What the thread is given.

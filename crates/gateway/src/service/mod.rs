@@ -21,6 +21,7 @@
 //! | `event_writer`, `joined` | the thread that writes events down |
 //! | `eve`, `sensor` | where it writes them as EVE, and who is said to write |
 //! | `accounts` | the thread that joins what the kernel counted with what was decided |
+//! | `history` | the thread that writes down what flows carried |
 //! | `state_lock` | the folder of state belongs to one gateway |
 
 mod accounts;
@@ -29,6 +30,7 @@ mod controller;
 mod error;
 mod eve;
 mod event_writer;
+mod history;
 mod in_kernel;
 mod installation;
 mod joined;
@@ -50,6 +52,7 @@ pub use self::controller::{
 pub use self::error::ServiceError;
 pub use self::eve::{EveConfig, EveTarget, NoTarget};
 pub use self::event_writer::{Ended, StateConfig, Written};
+pub use self::history::HistoryConfig;
 pub use self::in_kernel::load_kernel;
 pub use self::running::{RunningGateway, take_down};
 pub use self::scanners::{ScannerConfig, load_yara};

@@ -9,6 +9,7 @@ use super::accounts::AccountsThread;
 use super::controller::Controller;
 use super::error::ServiceError;
 use super::event_writer::EventWriter;
+use super::history::HistoryThread;
 use super::installation::Installation;
 use super::queue::{QueueThread, end_all};
 use super::state_lock::StateLock;
@@ -35,6 +36,7 @@ pub struct RunningGateway {
     pub(super) installation: Installation,
     pub(super) queues: Vec<QueueThread>,
     pub(super) accounts: Option<AccountsThread>,
+    pub(super) history: Option<HistoryThread>,
     pub(super) writer: Option<EventWriter>,
     pub(super) cache: Vec<AttachedAt>,
     /// The folder of state.
@@ -116,6 +118,9 @@ impl RunningGateway {
         let ended = end_all(std::mem::take(&mut self.queues));
         if let Some(accounts) = self.accounts.take() {
             accounts.end();
+        }
+        if let Some(history) = self.history.take() {
+            history.end();
         }
         if !stays && let Err(error) = switch::put_back(&self.state) {
             tracing::warn!(%error, "the kernel goes on counting connections");

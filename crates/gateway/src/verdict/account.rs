@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use super::machine::as_announced;
 use super::state::{CACHE_RULE, FlowState, State};
-use crate::accounting::{Asked, Ends, FlowAccount};
-use crate::classify::Verdict as Classified;
+use crate::accounting::{Asked, Ends, FlowAccount, Named};
+use crate::classify::{UNKNOWN, Verdict as Classified};
 use crate::flow::Flow;
-use crate::limits::MAX_READY;
+use crate::limits::{MAX_READY, MAX_UNDECIDED_PACKETS};
 use crate::packet::L4;
 use crate::policy::Action;
-use crate::tracker::Tracked;
+use crate::tracker::{Tracked, is_answered};
 
 /// Views of flows that have begun, were decided or are over, if any are wanted.
 #[derive(Debug, Default)]
@@ -79,6 +79,7 @@ pub(super) fn view(
         }
         _ => (None, None, None),
     };
+    let named = named(flow, &known);
     FlowAccount {
         flow_id: flow.serial,
         ends: Ends {
@@ -92,6 +93,8 @@ pub(super) fn view(
         asked: Asked::Yes,
         app: known.application,
         confidence: Some(known.confidence),
+        named,
+        answered: is_answered(flow),
         details: known.details,
         action,
         rule,
@@ -103,5 +106,23 @@ pub(super) fn view(
         began: flow.first_seen,
         ended,
         reason: None,
+    }
+}
+
+fn named(flow: &Flow<Tracked<State>>, known: &Classified) -> Named {
+    let inspection = &flow.attachment.inspection;
+    if known.application == UNKNOWN {
+        let finished = inspection.is_done() || inspection.is_overlooked();
+        let looked = finished || flow.packets >= MAX_UNDECIDED_PACKETS;
+        return if looked { Named::Itself } else { Named::No };
+    }
+    let own = inspection.verdict();
+    let by_itself = own.is_some_and(|own| {
+        own.application == known.application && own.confidence >= known.confidence
+    });
+    if by_itself {
+        Named::Itself
+    } else {
+        Named::Others
     }
 }

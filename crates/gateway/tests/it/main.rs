@@ -4,6 +4,7 @@
 mod applications;
 mod audit;
 mod captures;
+mod compare;
 mod contents;
 mod crowds;
 mod cut;

@@ -40,6 +40,8 @@ pub(crate) enum GateCommand {
     Confirm(ConfirmArgs),
     /// Search what the gateway has written down
     Audit(AuditArgs),
+    /// What another policy would have done with the flows that were
+    Diff(DiffArgs),
 }
 
 /// Signatures beside the built-in ones.
@@ -185,6 +187,14 @@ pub(crate) struct UpArgs {
     /// How often a flow is reported while it lives
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration)]
     pub(crate) flows_every: Duration,
+
+    /// For how long the history of flows is kept
+    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = values::duration)]
+    pub(crate) keep_flows: Duration,
+
+    /// Bytes that the history of flows may have; its oldest flows make room
+    #[arg(long, value_name = "BYTES", default_value_t = 1_073_741_824)]
+    pub(crate) flows_size: u64,
 
     /// Bytes that the audit may have; its oldest events make room
     #[arg(long, value_name = "BYTES", default_value_t = 1_073_741_824)]
@@ -538,8 +548,17 @@ pub(crate) struct ConfirmArgs {
 #[command(after_help = "\
 Examples:
   ringway gate audit --since 1h --app bittorrent
-  ringway gate audit --json --most 100000 > events.json")]
+  ringway gate audit --json --most 100000 > events.json
+  ringway gate audit --flows --since 7d --app bittorrent --by host")]
 pub(crate) struct AuditArgs {
+    /// Search the history of flows, with what each carried, in place of events
+    #[arg(long)]
+    pub(crate) flows: bool,
+
+    /// With --flows: add up what flows carried, by this
+    #[arg(long, value_name = "WHAT", requires = "flows")]
+    pub(crate) by: Option<TopBy>,
+
     /// Only events of this application
     #[arg(long, value_name = "NAME")]
     pub(crate) app: Option<String>,
@@ -553,18 +572,48 @@ pub(crate) struct AuditArgs {
     pub(crate) address: Option<IpAddr>,
 
     /// Only events of the flow of this number
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "flows")]
     pub(crate) flow: Option<u64>,
 
     /// Only events of this last span of time
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) since: Option<Duration>,
 
-    /// At most so many, the latest
+    /// At most so many, the latest; with --by all are added up
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) most: usize,
 
     /// The folder of the audit
+    #[arg(long, value_name = "FOLDER", default_value = "/var/lib/ringway/gate")]
+    pub(crate) state: PathBuf,
+}
+
+/// `ringway gate diff`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway gate diff stricter.toml --since 7d
+  ringway gate diff stricter.toml --json | jq 'select(.to.action == \"block\") | .hosts'
+
+Flows are decided again from what the history says of them. What it does not tell is counted, not guessed: flows that passed
+without being asked about where the policy asks for applications, and what files and messages would have decided.")]
+pub(crate) struct DiffArgs {
+    /// The other policy
+    #[arg(value_name = "POLICY")]
+    pub(crate) policy: PathBuf,
+
+    /// Only flows of this last span of time
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) since: Option<Duration>,
+
+    /// The time zone of the policy's times, like Europe/Berlin; the machine's if none is given
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) zone: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) signatures: SignatureArgs,
+
+    /// The folder of the gateway
     #[arg(long, value_name = "FOLDER", default_value = "/var/lib/ringway/gate")]
     pub(crate) state: PathBuf,
 }

@@ -12,7 +12,7 @@ use super::message::{Reply, Request};
 use crate::cli::FlowsArgs;
 use crate::context::Context;
 
-const HEADINGS: [&str; 9] = [
+pub(super) const HEADINGS: [&str; 9] = [
     "FLOW",
     "APP",
     "CONFIDENCE",
@@ -70,7 +70,7 @@ fn known_row(flow: &LiveFlow) -> [String; 9] {
     ]
 }
 
-fn other_row(flow: &FlowAccount) -> [String; 9] {
+pub(super) fn other_row(flow: &FlowAccount) -> [String; 9] {
     let asked = match flow.asked {
         Asked::Yes => "-",
         Asked::No => "not asked",

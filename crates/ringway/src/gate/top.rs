@@ -23,13 +23,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Shows rates: live at a terminal, else once.
 pub(crate) async fn top(context: &Context, args: &TopArgs) -> Result<(), Failure> {
-    let by = match args.by {
-        TopBy::App => Grouping::App,
-        TopBy::Host => Grouping::Host,
-        TopBy::Rule => Grouping::Rule,
-        TopBy::Class => Grouping::Class,
-        TopBy::Member => Grouping::Member,
-    };
+    let by = grouping(args.by);
     let mut board = Board::new(by, args.filter.clone().unwrap_or_default());
     board.take(sample(context, args, by).await?);
     if args.once || context.output.json() || !stdout().is_terminal() {
@@ -38,6 +32,17 @@ pub(crate) async fn top(context: &Context, args: &TopArgs) -> Result<(), Failure
         return print(context, &board);
     }
     screen::run(context, args, board).await
+}
+
+/// What rows stand for.
+pub(super) fn grouping(by: TopBy) -> Grouping {
+    match by {
+        TopBy::App => Grouping::App,
+        TopBy::Host => Grouping::Host,
+        TopBy::Rule => Grouping::Rule,
+        TopBy::Class => Grouping::Class,
+        TopBy::Member => Grouping::Member,
+    }
 }
 
 /// What crossed until now.

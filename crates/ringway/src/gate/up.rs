@@ -119,6 +119,8 @@ fn state(args: &UpArgs) -> StateConfig {
         kept_file: args.kept_file,
         kept_files: args.kept_files,
         flows_every: args.flows_every,
+        keep_flows: args.keep_flows,
+        flows_size: args.flows_size,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use super::super::account::{Asked, EndReason, Ends, FlowAccount, KernelFlow};
+use super::super::account::{Asked, EndReason, Ends, FlowAccount, KernelFlow, Named};
 use super::super::totals::Grouping;
 use super::{Ledger, Side};
 use crate::classify::{Confidence, Details};
@@ -62,6 +62,8 @@ fn view(flow_id: u64, ends: Ends) -> FlowAccount {
         asked: Asked::Yes,
         app: "tls".to_owned(),
         confidence: Some(Confidence::Certain),
+        named: Named::Itself,
+        answered: true,
         details: Details::default(),
         action: Some(Action::Allow),
         rule: Some("web".to_owned()),

@@ -111,6 +111,8 @@ fn flow() -> FlowLog {
         asked: Asked::Yes,
         app: "tls".to_owned(),
         confidence: Some(Confidence::Certain),
+        named: ringway_gateway::accounting::Named::Itself,
+        answered: true,
         details: Details::default(),
         action: Some(Action::Audit),
         rule: Some("office".to_owned()),

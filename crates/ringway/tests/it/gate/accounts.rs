@@ -316,3 +316,41 @@ fn counting_is_put_back() -> Tested {
     assert_eq!(counts(&border)?.trim(), "0");
     Ok(())
 }
+
+#[test]
+fn history_is_searched_and_decided_again() -> Tested {
+    let Some(mut border) = Border::new("the history of flows") else {
+        return Ok(());
+    };
+    serve(&border.server, &[SERVER])?;
+    border.up(POLICY, &["--enforce"]);
+    fetch(&mut connect(&border.client, SERVER, PORT)?, 500_000)?;
+    border.daemon().terminate()?;
+    let state = border.path("state");
+    let words = [
+        "--json", "gate", "audit", "--flows", "--by", "host", "--since", "1h",
+    ];
+    let words = [words.as_slice(), &["--state", &state]].concat();
+    let hosts = border.program().run(words)?.objects()?;
+    assert_eq!(hosts[0]["name"], CLIENT);
+    assert!(
+        hosts[0]["to_client"]["bytes"].as_u64() > Some(500_000),
+        "{hosts:#?}"
+    );
+    // A port that was open is to be closed: the history tells of whom, and how much.
+    let closed = format!("[[rule]]\nname = \"closed\"\nport = {PORT}\naction = \"block\"\n");
+    let closed = border.file("closed.toml", &closed);
+    let closed = closed.to_str().unwrap_or_default();
+    let diff = ["--json", "gate", "diff", closed, "--state", &state];
+    let changes = border.program().run(diff)?.objects()?;
+    let [change, summary] = changes.as_slice() else {
+        return Err(format!("{changes:#?}").into());
+    };
+    assert_eq!(
+        (&change["from"]["action"], &change["to"]["rule"]),
+        (&"allow".into(), &"closed".into())
+    );
+    assert_eq!(change["hosts"][0], CLIENT);
+    assert_eq!(summary["otherwise"], 1);
+    Ok(())
+}

@@ -1,0 +1,342 @@
+//! The history of flows: what crossed the border, kept in SQLite.
+
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::types::Type;
+use rusqlite::{Connection, OpenFlags, Row, params};
+
+use super::pages::shrink_to;
+use super::store::AuditError;
+use crate::accounting::FlowAccount;
+use crate::limits::AUDIT_BUSY;
+
+/// Version of the table, in SQLite's `user_version`.
+const VERSION: i64 = 1;
+
+/// Columns are what is searched by; `body` has all of it. A flow that is reported while it lives
+/// has one row, which each report replaces.
+const TABLE: &str = "
+    CREATE TABLE flow (
+        began INTEGER NOT NULL,
+        id INTEGER NOT NULL,
+        seen INTEGER NOT NULL,
+        app TEXT NOT NULL,
+        rule TEXT,
+        host TEXT NOT NULL,
+        client TEXT NOT NULL,
+        server TEXT NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (began, id)
+    ) WITHOUT ROWID;
+    CREATE INDEX flow_seen ON flow (seen);
+    PRAGMA user_version = 1;
+";
+
+/// Which flows; what is absent asks nothing.
+#[derive(Clone, Debug, Default)]
+pub struct FlowSearch {
+    /// Flows of this application.
+    pub app: Option<String>,
+    /// Flows that this rule decided.
+    pub rule: Option<String>,
+    /// Flows in which this address takes part.
+    pub address: Option<IpAddr>,
+    /// Flows that ended, or lived, not before this time since the Unix epoch.
+    pub since: Option<Duration>,
+    /// At most so many, the latest.
+    pub most: Option<usize>,
+}
+
+/// The history of one gateway's flows.
+#[derive(Debug)]
+pub struct FlowStore {
+    file: PathBuf,
+    connection: Connection,
+}
+
+impl FlowStore {
+    /// Opens the history to write it; makes it where there is none, readable by its owner alone.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or a later version wrote it.
+    pub fn open(file: &Path) -> Result<Self, AuditError> {
+        // SQLite makes its other files as it finds this one.
+        let made = File::options()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(file);
+        made.map_err(|error| AuditError::File(file.to_owned(), error))?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let store = Self::with(file, flags)?;
+        let wrong = |error| store.wrong(error);
+        (store.connection.pragma_update(None, "journal_mode", "WAL")).map_err(wrong)?;
+        // A history may lose its last second with the machine's power.
+        (store
+            .connection
+            .pragma_update(None, "synchronous", "NORMAL"))
+        .map_err(wrong)?;
+        match store.version()? {
+            0 => store.connection.execute_batch(TABLE).map_err(wrong)?,
+            VERSION => {}
+            other => return Err(AuditError::Version(file.to_owned(), other)),
+        }
+        Ok(store)
+    }
+
+    /// Opens a history to search it, also while a gateway writes it.
+    ///
+    /// # Errors
+    /// There is none, or a later version wrote it.
+    pub fn read(file: &Path) -> Result<Self, AuditError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let store = Self::with(file, flags)?;
+        match store.version()? {
+            VERSION => Ok(store),
+            other => Err(AuditError::Version(file.to_owned(), other)),
+        }
+    }
+
+    fn with(file: &Path, flags: OpenFlags) -> Result<Self, AuditError> {
+        let wrong = |error| AuditError::Database(file.to_owned(), error);
+        let connection = Connection::open_with_flags(file, flags).map_err(wrong)?;
+        connection.busy_timeout(AUDIT_BUSY).map_err(wrong)?;
+        Ok(Self {
+            file: file.to_owned(),
+            connection,
+        })
+    }
+
+    fn version(&self) -> Result<i64, AuditError> {
+        let version = self
+            .connection
+            .pragma_query_value(None, "user_version", |row| row.get(0));
+        version.map_err(|error| self.wrong(error))
+    }
+
+    fn wrong(&self, error: rusqlite::Error) -> AuditError {
+        AuditError::Database(self.file.clone(), error)
+    }
+
+    /// Writes flows down as they stand now, all or none of them. `now` is the time of those that
+    /// live.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub fn append(&mut self, now: Duration, flows: &[FlowAccount]) -> Result<(), AuditError> {
+        let file = self.file.clone();
+        let wrong = |error| AuditError::Database(file.clone(), error);
+        let transaction = self.connection.transaction().map_err(wrong)?;
+        {
+            let mut insert = transaction
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO flow
+                     (began, id, seen, app, rule, host, client, server, body)
+                     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                )
+                .map_err(wrong)?;
+            for flow in flows {
+                let body = serde_json::to_string(flow).map_err(AuditError::Event)?;
+                insert
+                    .execute(params![
+                        micros(flow.began),
+                        i64::try_from(flow.flow_id).unwrap_or(i64::MAX),
+                        micros(flow.ended.unwrap_or(now)),
+                        flow.app,
+                        flow.rule,
+                        flow.host.to_string(),
+                        address(flow.ends.client),
+                        address(flow.ends.server),
+                        body,
+                    ])
+                    .map_err(wrong)?;
+            }
+        }
+        transaction.commit().map_err(wrong)
+    }
+
+    /// Forgets flows that ended before a time since the Unix epoch.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn forget_before(&mut self, time: Duration) -> Result<(), AuditError> {
+        let deleted = self
+            .connection
+            .execute("DELETE FROM flow WHERE seen < ?", [micros(time)]);
+        deleted.map(drop).map_err(|error| self.wrong(error))
+    }
+
+    /// Forgets the oldest flows until those that are left take less than so many bytes, with a
+    /// tenth to spare. Returns how many were forgotten.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn shrink_to(&mut self, bytes: u64) -> Result<u64, AuditError> {
+        let shrunk = shrink_to(&self.connection, bytes, |connection| {
+            connection.execute(
+                "DELETE FROM flow WHERE seen <= (SELECT seen FROM flow ORDER BY seen LIMIT 1
+                 OFFSET max(0, (SELECT count(*) FROM flow) / 20 - 1))",
+                [],
+            )
+        });
+        shrunk.map_err(|error| self.wrong(error))
+    }
+
+    /// Hands over the latest flows that match, the oldest first. Stops where `take` fails.
+    ///
+    /// # Errors
+    /// The database fails, or `take` does.
+    pub fn search<E: From<AuditError>>(
+        &self,
+        search: &FlowSearch,
+        mut take: impl FnMut(FlowAccount) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let wrong = |error| self.wrong(error);
+        // The limit has to keep the latest ones, and they are wanted the oldest first.
+        let mut query = self
+            .connection
+            .prepare(
+                "SELECT body FROM (SELECT seen, id, body FROM flow
+                 WHERE (?1 IS NULL OR app = ?1) AND (?2 IS NULL OR rule = ?2)
+                   AND (?3 IS NULL OR client = ?3 OR server = ?3) AND seen >= ?4
+                 ORDER BY seen DESC, id DESC LIMIT ?5) ORDER BY seen, id",
+            )
+            .map_err(wrong)?;
+        let most = search.most.and_then(|most| i64::try_from(most).ok());
+        let mut rows = query
+            .query(params![
+                search.app,
+                search.rule,
+                search.address.map(|address| address.to_string()),
+                search.since.map_or(0, micros),
+                most.unwrap_or(-1),
+            ])
+            .map_err(wrong)?;
+        while let Some(row) = rows.next().map_err(wrong)? {
+            take(flow(row).map_err(wrong)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn flow(row: &Row<'_>) -> rusqlite::Result<FlowAccount> {
+    let body = row.get_ref(0)?;
+    let text = body.as_str()?;
+    serde_json::from_str(text)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))
+}
+
+fn address(end: SocketAddr) -> String {
+    end.ip().to_string()
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use super::{FlowSearch, FlowStore};
+    use crate::accounting::{Asked, EndReason, Ends, FlowAccount, Named};
+    use crate::audit::AuditError;
+    use crate::classify::{Confidence, Details};
+    use crate::flow::Count;
+    use crate::policy::Action;
+
+    fn flow(number: u64, app: &str, ended: Option<u64>) -> FlowAccount {
+        let client = SocketAddr::from(([10, 0, 0, 2], 50_000));
+        let count = Count {
+            packets: number,
+            bytes: number.saturating_mul(1_000),
+        };
+        FlowAccount {
+            flow_id: number,
+            ends: Ends {
+                protocol: 6,
+                client,
+                server: SocketAddr::from(([192, 0, 2, 7], 443)),
+            },
+            asked: Asked::Yes,
+            app: app.to_owned(),
+            confidence: Some(Confidence::Certain),
+            named: Named::Itself,
+            answered: true,
+            details: Details {
+                sni: Some("files.example".to_owned()),
+                ..Details::default()
+            },
+            action: Some(Action::Allow),
+            rule: Some("web".to_owned()),
+            class: None,
+            host: client.ip(),
+            to_server: count,
+            to_client: count,
+            exact: true,
+            began: Duration::from_secs(number),
+            ended: ended.map(Duration::from_secs),
+            reason: ended.map(|_| EndReason::Closed),
+        }
+    }
+
+    fn found(store: &FlowStore, search: &FlowSearch) -> Vec<FlowAccount> {
+        let mut found = Vec::new();
+        let searched = store.search(search, |flow| {
+            found.push(flow);
+            Ok::<_, AuditError>(())
+        });
+        searched.unwrap();
+        found
+    }
+
+    #[test]
+    fn flows_are_found_as_they_were_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("flows.db");
+        let mut store = FlowStore::open(&path).unwrap();
+        let now = Duration::from_secs(60);
+        let long = flow(3, "bittorrent", None);
+        let flows = [flow(1, "tls", Some(9)), flow(2, "dns", Some(8)), long];
+        store.append(now, &flows).unwrap();
+        // A flow that lived is one row, as it stands at its end.
+        let over = flow(3, "bittorrent", Some(90));
+        store.append(now, std::slice::from_ref(&over)).unwrap();
+        let store = FlowStore::read(&path).unwrap();
+        let all = found(&store, &FlowSearch::default());
+        assert_eq!(all, [flows[1].clone(), flows[0].clone(), over.clone()]);
+        let since = FlowSearch {
+            since: Some(Duration::from_secs(9)),
+            app: Some("bittorrent".to_owned()),
+            ..FlowSearch::default()
+        };
+        assert_eq!(found(&store, &since), [over]);
+        let latest = FlowSearch {
+            most: Some(1),
+            ..FlowSearch::default()
+        };
+        assert_eq!(found(&store, &latest)[0].flow_id, 3);
+    }
+
+    #[test]
+    fn the_oldest_flows_make_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = FlowStore::open(&folder.path().join("flows.db")).unwrap();
+        let flows: Vec<FlowAccount> = (0..5_000).map(|n| flow(n, "tls", Some(n))).collect();
+        store.append(Duration::ZERO, &flows).unwrap();
+        assert_eq!(store.shrink_to(u64::MAX).unwrap(), 0);
+        let forgotten = store.shrink_to(1_000_000).unwrap();
+        assert!(forgotten > 0);
+        let left = found(&store, &FlowSearch::default());
+        assert!(!left.is_empty());
+        assert_eq!(left.last().unwrap().flow_id, 4_999);
+        assert_eq!(u64::try_from(left.len()).unwrap(), 5_000 - forgotten);
+        store.forget_before(Duration::from_secs(4_999)).unwrap();
+        assert_eq!(found(&store, &FlowSearch::default()).len(), 1);
+    }
+}
