@@ -3,8 +3,8 @@
 use super::message::Check;
 use super::{
     bittorrent, bittorrent_http, direct_connect, discord, dns, edonkey, fasttrack, gnutella, http,
-    irc, kad, libp2p, msn, quic, resilio, ringway, skype, soulseek, stun, syncthing, telegram, tls,
-    tor, utp, web_torrent, whatsapp, wireguard, xmpp,
+    irc, kad, libp2p, msn, quic, remote, resilio, ringway, skype, soulseek, stun, syncthing,
+    telegram, tls, tor, tunnels, utp, web_torrent, whatsapp, wireguard, xmpp,
 };
 
 const CHECKS: [(&str, Check); 66] = [
@@ -76,10 +76,15 @@ const CHECKS: [(&str, Check); 66] = [
     ("xmpp.stream", xmpp::stream),
 ];
 
+/// Checks of families that have a folder of their own.
+const FAMILIES: [&[(&str, Check)]; 2] = [remote::CHECKS, tunnels::CHECKS];
+
 /// The check of this name.
 pub(super) fn by_name(name: &str) -> Option<Check> {
+    let families = FAMILIES.iter().flat_map(|checks| checks.iter());
     CHECKS
         .iter()
+        .chain(families)
         .find(|(known, _)| *known == name)
         .map(|(_, check)| *check)
 }

@@ -10,6 +10,7 @@ use crate::flow::{Direction, Flow, Pushed};
 use crate::limits::{INSPECT_PACKETS, MAX_DFA_PATTERNS, MAX_SCAN};
 use crate::packet::{L4, Packet};
 use crate::reader::index;
+use crate::triage::{Bytes, Expression};
 
 /// Hits of one payload that are looked at; more come only from payloads made to produce them.
 const MAX_HITS: usize = 64;
@@ -37,7 +38,7 @@ pub struct Classifier {
     /// For each pattern of the automaton: its signature and its position there.
     owners: Vec<(usize, usize)>,
     /// Signatures that only a check decides, for TCP and for UDP.
-    structural: [Vec<usize>; 2],
+    structural: [Vec<Structural>; 2],
     names: Names,
     /// Applications of which later messages may reveal a special form.
     refined: Vec<String>,
@@ -84,6 +85,14 @@ impl<'a> Unit<'a> {
     }
 }
 
+/// A signature that only a check decides, and the bytes with which its messages begin: most
+/// messages begin otherwise, and cost no more than this look.
+#[derive(Clone, Copy, Debug)]
+struct Structural {
+    signature: usize,
+    first: Bytes,
+}
+
 #[derive(Clone, Copy)]
 struct Hit {
     signature: usize,
@@ -104,13 +113,17 @@ impl Classifier {
         let mut refined: Vec<String> = Vec::new();
         for (position, signature) in signatures.iter().enumerate() {
             let [tcp, udp] = &mut structural;
+            let decided = Structural {
+                signature: position,
+                first: first_bytes(signature),
+            };
             match (
                 signature.is_by_name(),
                 signature.patterns.is_empty(),
                 signature.l4,
             ) {
-                (false, true, L4::Tcp) => tcp.push(position),
-                (false, true, L4::Udp) => udp.push(position),
+                (false, true, L4::Tcp) => tcp.push(decided),
+                (false, true, L4::Udp) => udp.push(decided),
                 _ => {}
             }
             // Flows of the refined application stay open for the messages that may reveal this
@@ -296,20 +309,23 @@ impl Classifier {
             self.confirm(inspection, &unit, hit);
         }
         let [tcp, udp] = &self.structural;
-        for &signature in if unit.l4 == L4::Tcp { tcp } else { udp } {
-            let Some(candidate) = self.signatures.get(signature) else {
+        for decided in if unit.l4 == L4::Tcp { tcp } else { udp } {
+            let Some(candidate) = self.signatures.get(decided.signature) else {
                 continue;
             };
-            // A check costs time for every packet, so none runs whose finding could not stand.
-            if is_beaten(candidate, inspection) {
-                continue;
-            }
             for start in starts(candidate.anchor, &unit) {
+                let first = unit.bytes.get(start);
+                // A check costs time for every packet, so none runs whose finding could not stand.
+                if first.is_none_or(|&first| !decided.first.contains(first))
+                    || is_beaten(candidate, inspection)
+                {
+                    continue;
+                }
                 self.confirm(
                     inspection,
                     &unit,
                     Hit {
-                        signature,
+                        signature: decided.signature,
                         start,
                         patterns: u32::MAX,
                     },
@@ -476,6 +492,15 @@ fn reach(signatures: &[Signature]) -> usize {
             })
     });
     ends.max().unwrap_or(0).min(MAX_SCAN)
+}
+
+/// Bytes with which a signature's messages begin, as far as it says so.
+fn first_bytes(signature: &Signature) -> Bytes {
+    if signature.opening.is_empty() {
+        return Bytes::ALL;
+    }
+    let first = signature.opening.iter().map(Expression::first_bytes);
+    first.fold(Bytes::default(), Bytes::or)
 }
 
 /// Positions at which an anchored message may begin.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::numbers::Numbers;
 use super::quic_crypto::Hello;
 use super::ringway::Exchange;
 use super::tls::Offer;
@@ -167,6 +168,8 @@ pub(super) struct Memory {
     pub(super) skype: skype::Seen,
     /// Who has asked, and the number that an answer repeats.
     pub(super) discord: Option<(Direction, [u8; 4])>,
+    /// Numbers that messages of a conversation share.
+    pub(super) numbers: Option<Box<Numbers>>,
     /// Bytes that may still be kept over all flows.
     pub(super) room: usize,
     /// Bytes that each direction has sent, the packet at hand included.

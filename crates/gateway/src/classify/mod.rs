@@ -3,7 +3,7 @@
 //! Signatures are data (`signatures/*.toml`): patterns with an anchor, a confidence, and the name
 //! of a check. All patterns are searched in one pass ([`Classifier`]); a check then confirms the
 //! message's structure and may lower the confidence, never raise it above the signature's. One file
-//! per protocol holds its checks.
+//! per protocol holds its checks; those of a family are in a folder.
 
 mod bencode;
 mod bittorrent;
@@ -27,9 +27,11 @@ mod matcher;
 mod message;
 mod msn;
 mod names;
+mod numbers;
 mod opening;
 mod quic;
 mod quic_crypto;
+mod remote;
 mod resilio;
 mod ringway;
 mod signature;
@@ -41,6 +43,7 @@ mod syncthing;
 mod telegram;
 mod tls;
 mod tor;
+mod tunnels;
 mod utp;
 mod web_torrent;
 mod whatsapp;

@@ -13,10 +13,12 @@ use crate::lines::line_of;
 use crate::packet::L4;
 use crate::triage::Expression;
 
-const BUILT_IN: [&str; 5] = [
+const BUILT_IN: [&str; 7] = [
     include_str!("../../signatures/peer_to_peer.toml"),
     include_str!("../../signatures/messengers.toml"),
     include_str!("../../signatures/private.toml"),
+    include_str!("../../signatures/tunnels.toml"),
+    include_str!("../../signatures/remote.toml"),
     include_str!("../../signatures/names.toml"),
     include_str!("../../signatures/web.toml"),
 ];

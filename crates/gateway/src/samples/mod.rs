@@ -15,6 +15,7 @@ mod messengers;
 mod packets;
 mod private;
 mod sharing;
+mod tunnels;
 mod web;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -110,7 +111,7 @@ impl Sample {
     }
 }
 
-fn samples() -> [Sample; 9] {
+fn samples() -> [Sample; 11] {
     [
         bittorrent::sample(),
         edonkey::sample(),
@@ -121,6 +122,8 @@ fn samples() -> [Sample; 9] {
         calls::sample(),
         private::sample(),
         hidden::sample(),
+        tunnels::sample(),
+        tunnels::remote(),
     ]
 }
 

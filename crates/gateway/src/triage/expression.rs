@@ -50,6 +50,13 @@ impl Bytes {
         Self([a & w, b & x, c & y, d & z])
     }
 
+    /// Bytes that are in either.
+    pub(crate) fn or(self, other: Self) -> Self {
+        let Self([a, b, c, d]) = self;
+        let Self([w, x, y, z]) = other;
+        Self([a | w, b | x, c | y, d | z])
+    }
+
     pub(crate) fn is_empty(self) -> bool {
         self == Self::default()
     }
@@ -132,6 +139,19 @@ impl Expression {
             elements,
             first: self.first,
         }
+    }
+
+    /// Bytes with which what it stands for may begin.
+    pub(crate) fn first_bytes(&self) -> Bytes {
+        let mut bytes = Bytes::default();
+        for element in &self.elements {
+            bytes = bytes.or(element.bytes);
+            // Of those that may be missing the next one may come first.
+            if !element.many {
+                break;
+            }
+        }
+        bytes
     }
 
     pub(crate) fn is_first(&self) -> bool {

@@ -48,7 +48,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
 use automaton::Automaton;
-pub(crate) use expression::Expression;
+pub(crate) use expression::{Bytes, Expression};
 pub use flags::{ASK, DEAD, KNOWN, OPEN};
 pub use flow::{FlowModel, Seen, Segment, Stage, TriageVerdict};
 use ipnet::IpNet;

@@ -6,7 +6,9 @@ mod bittorrent;
 mod calls;
 mod messengers;
 mod private;
+mod remote;
 mod sharing;
+mod tunnels;
 mod web;
 
 use ringway_gateway::{Confidence, FlowRecord, Packets};

@@ -16,10 +16,12 @@ use ringway_gateway::{Classifier, L4, SignatureSet, samples};
 use super::{ROOM, blocking, borrowed, packets, watch};
 use crate::{at, own};
 
-pub(super) const FILES: [&str; 5] = [
+pub(super) const FILES: [&str; 7] = [
     include_str!("../../../signatures/peer_to_peer.toml"),
     include_str!("../../../signatures/messengers.toml"),
     include_str!("../../../signatures/private.toml"),
+    include_str!("../../../signatures/tunnels.toml"),
+    include_str!("../../../signatures/remote.toml"),
     include_str!("../../../signatures/names.toml"),
     include_str!("../../../signatures/web.toml"),
 ];
