@@ -2,12 +2,13 @@
 
 use super::message::Check;
 use super::{
-    bittorrent, bittorrent_http, direct_connect, discord, dns, edonkey, fasttrack, gnutella, http,
-    irc, kad, libp2p, msn, quic, remote, resilio, ringway, skype, soulseek, stun, syncthing,
-    telegram, tls, tor, tunnels, utp, web_torrent, whatsapp, wireguard, xmpp,
+    bittorrent, bittorrent_http, calls, coins, databases, direct_connect, discord, dns, edonkey,
+    fasttrack, games, gnutella, http, irc, kad, libp2p, mail, msn, network, qq, quic, remote,
+    resilio, ringway, skype, soulseek, stun, syncthing, telegram, things, tls, tor, tunnels, utp,
+    web_torrent, whatsapp, wireguard, xmpp,
 };
 
-const CHECKS: [(&str, Check); 66] = [
+const CHECKS: [(&str, Check); 67] = [
     ("bittorrent.dht", bittorrent::dht),
     ("bittorrent.handshake", bittorrent::handshake),
     ("bittorrent.http_client", bittorrent_http::client),
@@ -48,6 +49,7 @@ const CHECKS: [(&str, Check); 66] = [
     ("msn.keepalive", msn::keepalive),
     ("msn.messenger", msn::messenger),
     ("msnftp.lines", msn::file_transfer),
+    ("qq.datagram", qq::datagram),
     ("quic.google", quic::google),
     ("quic.long_header", quic::long_header),
     ("resilio.opening", resilio::opening),
@@ -77,7 +79,17 @@ const CHECKS: [(&str, Check); 66] = [
 ];
 
 /// Checks of families that have a folder of their own.
-const FAMILIES: [&[(&str, Check)]; 2] = [remote::CHECKS, tunnels::CHECKS];
+const FAMILIES: [&[(&str, Check)]; 9] = [
+    calls::CHECKS,
+    coins::CHECKS,
+    databases::CHECKS,
+    games::CHECKS,
+    mail::CHECKS,
+    network::CHECKS,
+    remote::CHECKS,
+    things::CHECKS,
+    tunnels::CHECKS,
+];
 
 /// The check of this name.
 pub(super) fn by_name(name: &str) -> Option<Check> {

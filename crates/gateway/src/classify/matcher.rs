@@ -90,6 +90,7 @@ impl<'a> Unit<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Structural {
     signature: usize,
+    anchor: Anchor,
     first: Bytes,
 }
 
@@ -115,6 +116,7 @@ impl Classifier {
             let [tcp, udp] = &mut structural;
             let decided = Structural {
                 signature: position,
+                anchor: signature.anchor,
                 first: first_bytes(signature),
             };
             match (
@@ -310,14 +312,14 @@ impl Classifier {
         }
         let [tcp, udp] = &self.structural;
         for decided in if unit.l4 == L4::Tcp { tcp } else { udp } {
-            let Some(candidate) = self.signatures.get(decided.signature) else {
-                continue;
-            };
-            for start in starts(candidate.anchor, &unit) {
+            for start in starts(decided.anchor, &unit) {
                 let first = unit.bytes.get(start);
                 // A check costs time for every packet, so none runs whose finding could not stand.
                 if first.is_none_or(|&first| !decided.first.contains(first))
-                    || is_beaten(candidate, inspection)
+                    || self
+                        .signatures
+                        .get(decided.signature)
+                        .is_none_or(|candidate| is_beaten(candidate, inspection))
                 {
                     continue;
                 }

@@ -13,12 +13,19 @@ use crate::lines::line_of;
 use crate::packet::L4;
 use crate::triage::Expression;
 
-const BUILT_IN: [&str; 7] = [
+const BUILT_IN: [&str; 14] = [
     include_str!("../../signatures/peer_to_peer.toml"),
     include_str!("../../signatures/messengers.toml"),
     include_str!("../../signatures/private.toml"),
     include_str!("../../signatures/tunnels.toml"),
     include_str!("../../signatures/remote.toml"),
+    include_str!("../../signatures/calls.toml"),
+    include_str!("../../signatures/network.toml"),
+    include_str!("../../signatures/mail.toml"),
+    include_str!("../../signatures/databases.toml"),
+    include_str!("../../signatures/things.toml"),
+    include_str!("../../signatures/games.toml"),
+    include_str!("../../signatures/services.toml"),
     include_str!("../../signatures/names.toml"),
     include_str!("../../signatures/web.toml"),
 ];

@@ -24,9 +24,9 @@ use crate::packet::L4;
 
 const EDONKEY: &str = "edonkey";
 const SKYPE: &str = "skype";
-/// The application of a flow of which no more is known than that it began with STUN.
-const STUN: &str = "stun";
-/// Whose calls are STUN between peers, from the port at which the caller speaks to its relays.
+/// Applications of a flow of which no more is known than that it is a call's.
+const MEDIA: [&str; 3] = ["stun", "dtls", "rtp"];
+/// Whose calls are STUN, DTLS and RTP between peers, from the port at which the caller speaks to its relays.
 const CALLS: [&str; 2] = ["telegram", "whatsapp"];
 
 /// What is remembered of a host, and since when: at most [`HOST_EVIDENCE`].
@@ -227,7 +227,9 @@ impl Known {
     fn conclude(&self, flow: &Flow<impl AsRef<Inspection>>) -> Verdict {
         let own = flow.attachment.as_ref().verdict();
         let mut verdict = match own {
-            Some(verdict) if verdict.application == STUN => self.call(flow, verdict),
+            Some(verdict) if MEDIA.contains(&verdict.application.as_str()) => {
+                self.call(flow, verdict)
+            }
             Some(verdict) if verdict.confidence > Confidence::Guess => verdict.clone(),
             // Behaviour is no reason to overrule a signature that saw bytes which stand there
             // always.

@@ -8,13 +8,18 @@
 
 mod bittorrent;
 mod calls;
+mod databases;
 mod edonkey;
 mod gnutella;
 mod hidden;
+mod mail;
+mod media;
 mod messengers;
+mod network;
 mod packets;
 mod private;
 mod sharing;
+mod things;
 mod tunnels;
 mod web;
 
@@ -111,7 +116,7 @@ impl Sample {
     }
 }
 
-fn samples() -> [Sample; 11] {
+fn samples() -> [Sample; 17] {
     [
         bittorrent::sample(),
         edonkey::sample(),
@@ -124,6 +129,12 @@ fn samples() -> [Sample; 11] {
         hidden::sample(),
         tunnels::sample(),
         tunnels::remote(),
+        media::sample(),
+        network::sample(),
+        mail::sample(),
+        databases::sample(),
+        things::sample(),
+        things::games(),
     ]
 }
 

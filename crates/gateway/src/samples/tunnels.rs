@@ -1,5 +1,5 @@
-//! Tunnels and distant machines: IPsec, OpenVPN, L2TP, PPTP, tinc, Tailscale, ZeroTier, Nebula; SSH,
-//! RDP, VNC, Telnet, NoMachine, Citrix.
+//! Tunnels and distant machines: IPsec, OpenVPN, L2TP, PPTP, tinc, Tailscale, ZeroTier, Nebula;
+//! SSH, RDP, VNC, Telnet, NoMachine, Citrix.
 
 use super::{Sample, inside, joined, noise, outside};
 

@@ -24,21 +24,46 @@ const WITH_PEERS: [&str; 6] = [
 
 /// Flows whose label says something else, and what they are here. Named in
 /// docs/reference/classification.md with who is right; a new difference belongs there first.
-const DIFFERING: [&str; 14] = [
+const DIFFERING: [&str; 28] = [
+    "6in4tunnel.pcap IMAPS [2604:a880:1:20::224:b001]:993 [2001:470:1f17:13f:6d69:c72:7313:616f]:35610: tls",
+    "6in4tunnel.pcap IMAPS [2604:a880:1:20::224:b001]:993 [2001:470:1f17:13f:6d69:c72:7313:616f]:56381: tls",
     "Oscar.pcap TLS 10.30.29.3:63357 178.237.24.249:443: unknown",
     "cloudflare-warp.pcap Jabber 10.8.0.1:42344 159.138.85.48:5223: unknown",
     "cloudflare-warp.pcap TLS 10.158.134.93:40454 216.58.196.68:443: unknown",
     "cloudflare-warp.pcap TLS 10.158.134.93:55512 142.251.42.106:443: unknown",
-    "dtls_certificate_fragments.pcap DTLS.Discord 192.168.1.26:43594 104.153.87.149:50001: unknown",
-    "jabber.pcap Jabber 192.168.2.100:58388 160.44.201.102:5223: unknown",
+    "dtls_certificate_fragments.pcap DTLS.Discord 192.168.1.26:43594 104.153.87.149:50001: dtls",
+    "genshin-impact.pcap GenshinImpact 192.168.2.100:39686 49.51.181.168:80: unknown",
+    "genshin-impact.pcap GenshinImpact 192.168.2.100:39822 49.51.190.178:80: unknown",
+    "genshin-impact.pcap GenshinImpact 192.168.2.100:45246 49.51.181.168:10012: unknown",
+    "gtp_false_positive.pcapng GTP 119.185.190.173:2123 66.86.98.114:50140: unknown",
+    "gtp_false_positive.pcapng GTP 50.7.111.134:17000 103.225.103.159:2123: unknown",
     "jabber.pcap Jabber 192.168.2.100:34070 160.44.201.102:5223: unknown",
-    "jabber.pcap Jabber 192.168.2.100:41420 160.44.201.102:5223: unknown",
     "jabber.pcap Jabber 192.168.2.100:34218 160.44.201.102:5223: unknown",
     "jabber.pcap Jabber 192.168.2.100:37614 160.44.201.102:5223: unknown",
+    "jabber.pcap Jabber 192.168.2.100:41420 160.44.201.102:5223: unknown",
+    "jabber.pcap Jabber 192.168.2.100:58388 160.44.201.102:5223: unknown",
+    "ookla.pcap Ookla 192.168.1.192:51156 89.96.108.170:8080: unknown",
+    "ookla.pcap Ookla 192.168.1.7:51215 46.44.253.187:8080: unknown",
+    "ookla.pcap TLS.Ookla 192.168.1.128:35830 89.96.108.170:8080: tls",
     "portable_executable.pcap DNS 64.227.107.71:53 172.16.99.10:49652: unknown",
     "tcp_scan.pcapng HTTP 192.168.1.178:56272 192.168.1.2:80: unknown",
+    "tcp_scan.pcapng RDP 192.168.1.178:43067 192.168.1.2:3389: unknown",
+    "tcp_scan.pcapng SMBv23 192.168.1.178:56274 192.168.1.2:445: unknown",
     "tcp_scan.pcapng TLS 192.168.1.178:56273 192.168.1.2:443: unknown",
+    "tls_client_certificate_with_missing_server_one.pcapng TLS.AnyDesk 195.181.174.176:443 192.168.1.128:48260: tls",
     "tls_unidirectional.pcap TLS 192.168.2.198:50548 192.168.2.1:443: unknown",
+    "windscribe.pcapng TLS.Windscribe 192.168.12.156:42192 107.161.86.132:443: tls",
+];
+
+/// Labels of which the first part says less.
+const WHOLE: [(&str, &str); 7] = [
+    ("TLS.CloudflareWarp", "cloudflare-warp"),
+    ("TLS.DingTalk", "dingtalk"),
+    ("TLS.FacebookMessenger", "facebook-messenger"),
+    ("TLS.Ookla", "speedtest"),
+    ("TLS.AnyDesk", "anydesk"),
+    ("TLS.Windscribe", "windscribe"),
+    ("NetBIOS.SMBv23", "smb"),
 ];
 
 #[derive(Debug)]
@@ -118,6 +143,9 @@ fn expected(label: &str) -> Option<&'static str> {
             return Some(app);
         }
     }
+    if let Some((_, app)) = WHOLE.iter().find(|(whole, _)| *whole == label) {
+        return Some(app);
+    }
     Some(match first {
         "WhatsApp" => "whatsapp",
         "Telegram" => "telegram",
@@ -133,6 +161,42 @@ fn expected(label: &str) -> Option<&'static str> {
         "DNS" => "dns",
         "MDNS" => "mdns",
         "QUIC" => "quic",
+        "AFP" => "afp",
+        "AMQP" => "amqp",
+        "DCERPC" => "dcerpc",
+        "DHCP" => "dhcp",
+        "DNScrypt" => "dnscrypt",
+        "DTLS" => "dtls",
+        "Dropbox" => "dropbox",
+        "FINS" => "fins",
+        "GenshinImpact" => "genshin",
+        "HAProxy" => "haproxy",
+        "HSRP" => "hsrp",
+        "IEC62056" => "dlms",
+        "IMAPS" => "imap",
+        "Kafka" => "kafka",
+        "MGCP" => "mgcp",
+        "NFS" => "nfs",
+        "Nats" => "nats",
+        "NetBIOS" => "netbios",
+        "NetFlow" => "netflow",
+        "OICQ" => "qq",
+        "Ookla" => "speedtest",
+        "OpenFlow" => "openflow",
+        "PFCP" => "pfcp",
+        "POP3" => "pop3",
+        "POPS" => "pop3",
+        "RDP" => "rdp",
+        "RTMP" => "rtmp",
+        "SMBv23" => "smb",
+        "SMTP" => "smtp",
+        "SSDP" => "ssdp",
+        "STUN" => "stun",
+        "Service_Location_Protocol" => "slp",
+        "Spotify" => "spotify",
+        "TuyaLP" => "tuya",
+        "Usenet" => "nntp",
+        "GTP" => "gtp",
         _ => return None,
     })
 }

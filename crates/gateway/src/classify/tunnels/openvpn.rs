@@ -10,6 +10,8 @@ use crate::reader::Reader;
 const CLIENT: u8 = 7;
 const SERVER: u8 = 8;
 const CLIENT_KEYED: u8 = 10;
+/// No opening is as long as this.
+const LONGEST: usize = 1_280;
 /// Bytes of an opening with nothing but a session, no acknowledgements, and the number 0.
 const PLAIN: usize = 14;
 /// Bytes of signatures: MD5, SHA-1, SHA-256, SHA-384, SHA-512.
@@ -27,6 +29,10 @@ pub(super) fn datagram(message: &Message<'_>, memory: &mut Memory) -> Option<Fin
 pub(super) fn stream(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
     let mut reader = Reader::new(message.bytes);
     let length = usize::from(reader.be16()?);
+    // What opens a session fits into one packet.
+    if length >= LONGEST {
+        return None;
+    }
     opening(reader.take(length)?, message.direction, memory)
 }
 

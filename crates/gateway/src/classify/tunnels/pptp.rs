@@ -15,6 +15,7 @@ pub(super) fn control(message: &Message<'_>, _: &mut Memory) -> Option<Finding> 
         return None;
     }
     let kind = reader.be16()?;
+    // No type has a length of its own choice, so both have to agree.
     let prescribed = match kind {
         1 | 2 => 156,
         3..=5 | 12 => 16,

@@ -13,6 +13,7 @@ pub(super) fn identification(message: &Message<'_>, memory: &mut Memory) -> Opti
         && name
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    // Versions up to 1.0 wrote no minor number.
     let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
     if *request != "0" || !named || major != "17" || !is_number(minor, 2) {
         return None;

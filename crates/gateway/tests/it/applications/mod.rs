@@ -4,10 +4,17 @@
 mod behaviour;
 mod bittorrent;
 mod calls;
+mod databases;
+mod games;
+mod mail;
+mod media;
 mod messengers;
+mod network;
 mod private;
 mod remote;
+mod services;
 mod sharing;
+mod things;
 mod tunnels;
 mod web;
 

@@ -46,7 +46,7 @@ fn ipsec_by_the_payloads_of_ike() {
 }
 
 #[test]
-fn esp_in_udp_by_its_numbers_on_its_port() {
+fn esp_by_its_numbers_on_its_port() {
     let packet = |number: u8| [hex("7e010203 000000"), vec![number], vec![9; 40]].concat();
     let (one, two, three) = (packet(1), packet(2), packet(3));
     is(

@@ -32,7 +32,11 @@ fn http_messages_and_lookalikes() {
     );
     let long = format!("GET /{}", "a".repeat(100));
     is(&tcp(&[long.as_bytes()]), "http", Likely);
-    unknown(&tcp(&[b"OPTIONS rtsp://h/ RTSP/1.0\r\n\r\n"]));
+    is(
+        &tcp(&[b"OPTIONS rtsp://h/ RTSP/1.0\r\n\r\n"]),
+        "rtsp",
+        Likely,
+    );
     unknown(&tcp(&[b"GET me a coffee\r\n"]));
     unknown(&tcp(&[b"HTTP/1.x maybe\r\n"]));
 }

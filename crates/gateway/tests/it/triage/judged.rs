@@ -16,12 +16,19 @@ use ringway_gateway::{Classifier, L4, SignatureSet, samples};
 use super::{ROOM, blocking, borrowed, packets, watch};
 use crate::{at, own};
 
-pub(super) const FILES: [&str; 7] = [
+pub(super) const FILES: [&str; 14] = [
     include_str!("../../../signatures/peer_to_peer.toml"),
     include_str!("../../../signatures/messengers.toml"),
     include_str!("../../../signatures/private.toml"),
     include_str!("../../../signatures/tunnels.toml"),
     include_str!("../../../signatures/remote.toml"),
+    include_str!("../../../signatures/calls.toml"),
+    include_str!("../../../signatures/network.toml"),
+    include_str!("../../../signatures/mail.toml"),
+    include_str!("../../../signatures/databases.toml"),
+    include_str!("../../../signatures/things.toml"),
+    include_str!("../../../signatures/games.toml"),
+    include_str!("../../../signatures/services.toml"),
     include_str!("../../../signatures/names.toml"),
     include_str!("../../../signatures/web.toml"),
 ];
