@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::applications::{GROUPS, group};
+use super::applications::{group, groups, members};
 use super::expression::Expression;
 use super::file::{NetworkList, OneOrMany, resolve};
 use super::matcher::{Direction, Matcher};
@@ -33,6 +33,7 @@ pub(super) struct RuleEntry {
     hold_first: Option<Spanned<String>>,
     l4: Option<L4>,
     app: Option<Spanned<OneOrMany>>,
+    group: Option<Spanned<OneOrMany>>,
     confidence: Option<Spanned<Confidence>>,
     direction: Option<Spanned<Direction>>,
     client: Option<Spanned<OneOrMany>>,
@@ -279,14 +280,25 @@ impl Compiler<'_> {
                 "`direction` needs `inside` in [gateway]: the networks that are inside",
             );
         }
-        if entry.confidence.is_some() && entry.app.is_none() {
-            self.fault(entry.confidence.as_ref(), "`confidence` needs `app`");
+        if entry.confidence.is_some() && entry.app.is_none() && entry.group.is_none() {
+            let reason = "`confidence` needs `app` or `group`";
+            self.fault(entry.confidence.as_ref(), reason);
         }
+        if entry.app.is_some() && entry.group.is_some() {
+            self.fault(
+                entry.group.as_ref(),
+                "`app` and `group` stand for the same: write the group's name in `app`",
+            );
+        }
+        let named = self.texts(entry.app.as_ref(), |texts| {
+            applications(texts, names.applications)
+        });
+        let grouped = self.texts(entry.group.as_ref(), |texts| {
+            members(texts).map(|members| Words::new(&members))
+        });
         Matcher {
             l4: entry.l4,
-            apps: self.texts(entry.app.as_ref(), |texts| {
-                applications(texts, names.applications)
-            }),
+            apps: named.or(grouped),
             confidence: entry.confidence.as_ref().map(|key| *key.get_ref()),
             way: entry.direction.as_ref().map(|key| *key.get_ref()),
             client: self.networks(entry.client.as_ref()),
@@ -313,12 +325,12 @@ const ONLY_SCANS: &str = "`scan_parts` and `hold_first` are for rules that `scan
 fn applications(texts: &[String], known: &BTreeSet<String>) -> Result<Words, String> {
     let mut names = Vec::new();
     for text in texts {
-        if let Some(members) = group(text) {
-            names.extend(members.iter().map(|&member| member.to_owned()));
+        if let Some(group) = group(text) {
+            names.extend_from_slice(&group.applications);
         } else if known.contains(text) || text == crate::classify::UNKNOWN {
             names.push(text.clone());
         } else {
-            let groups: Vec<&str> = GROUPS.iter().map(|(name, _)| *name).collect();
+            let groups: Vec<&str> = groups().iter().map(|group| group.name.as_str()).collect();
             let all: Vec<&str> = known.iter().map(String::as_str).collect();
             return Err(format!(
                 "there is no application `{text}`; there are {}, {}, and the groups {}",

@@ -15,6 +15,7 @@ mod flows;
 mod forged;
 mod fragments;
 mod given;
+mod groups;
 mod inspect;
 mod junk;
 mod kept;

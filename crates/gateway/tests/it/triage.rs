@@ -19,7 +19,7 @@ use ringway_gateway::flow::{Flow, FlowTable, TableBounds};
 use ringway_gateway::packet::{
     Checksum, DefragmentBounds, Defragmenter, Layer, Packet, decode_layer,
 };
-use ringway_gateway::policy::{GROUPS, Policy};
+use ringway_gateway::policy::{Policy, groups};
 use ringway_gateway::samples;
 use ringway_gateway::triage::{FlowModel, Seen, Segment, Triage, TriageVerdict};
 use ringway_gateway::{
@@ -364,7 +364,7 @@ fn recordings() -> Vec<(String, Vec<u8>)> {
 fn whatever_is_named_was_asked_about_by_then() {
     let (mut flows, mut differing) = (0, Vec::new());
     let mut names: Vec<String> = applications().into_iter().collect();
-    names.extend(GROUPS.map(|(name, _)| name.to_owned()));
+    names.extend(groups().iter().map(|group| group.name.clone()));
     names.extend(["everything", "unknown"].map(str::to_owned));
     for (name, file) in recordings() {
         for flow in watch(borrowed(&packets(&file)), false) {

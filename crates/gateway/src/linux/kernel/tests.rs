@@ -17,7 +17,7 @@ use super::{BPFFS, OBJECT, Totals, mount};
 use crate::classify::SignatureSet;
 use crate::limits;
 use crate::packet::{L4, Layer, decode_layer};
-use crate::policy::{GROUPS, Policy};
+use crate::policy::{Policy, groups};
 use crate::samples;
 use crate::triage::{FlowModel, Seen, Segment, Stage, Triage, TriageVerdict};
 use crate::{CaptureReader, LinkType};
@@ -231,8 +231,8 @@ fn the_program_does_what_its_model_does() {
     let Some(mut loaded) = load("model") else {
         return;
     };
-    let names = GROUPS.map(|(name, _)| name);
-    let lists = names.into_iter().chain(["bittorrent", "dns", "tls", "irc"]);
+    let names = groups().iter().map(|group| group.name.as_str());
+    let lists = names.chain(["bittorrent", "dns", "tls", "irc"]);
     let mut counts = Counts::default();
     for list in lists {
         let triage = triage(&format!("{list:?}"));
