@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::classify::{Confidence, Details, Verdict};
 use crate::flow::Flow;
 use crate::packet::L4;
+use crate::policy::group_of;
 
 /// Name and version of the record's form. Fields may be added under the same version.
 pub const SCHEMA: &str = "ringway.flow/1";
@@ -32,6 +33,9 @@ pub struct FlowRecord {
     pub server_port: u16,
     /// Application in lower case, or `unknown`.
     pub app: String,
+    /// The application's group in policies; absent where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// How sure the application is; `guess` for `unknown`.
     pub confidence: Confidence,
     /// Packets in both directions.
@@ -59,6 +63,7 @@ impl FlowRecord {
             client_port: flow.client.port(),
             server_ip: flow.server.ip(),
             server_port: flow.server.port(),
+            group: group_of(&verdict.application).map(str::to_owned),
             app: verdict.application,
             confidence: verdict.confidence,
             packets: flow.packets,

@@ -26,7 +26,8 @@ const EDONKEY: &str = "edonkey";
 const SKYPE: &str = "skype";
 /// Applications of a flow of which no more is known than that it is a call's.
 const MEDIA: [&str; 3] = ["stun", "dtls", "rtp"];
-/// Whose calls are STUN, DTLS and RTP between peers, from the port at which the caller speaks to its relays.
+/// Whose calls are STUN, DTLS and RTP between peers, from the port at which the caller speaks to
+/// its relays.
 const CALLS: [&str; 2] = ["telegram", "whatsapp"];
 
 /// What is remembered of a host, and since when: at most [`HOST_EVIDENCE`].

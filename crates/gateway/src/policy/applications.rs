@@ -34,6 +34,26 @@ pub fn groups() -> &'static [Group] {
     &GROUPS
 }
 
+/// The name of the group that an application belongs to; `None` for `unknown`, and for what only
+/// signature files of the user's own find.
+#[must_use]
+pub fn group_of(application: &str) -> Option<&'static str> {
+    // In the order of applications: one look-up for each flow that ends.
+    static NAMES: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
+        let listed = groups().iter().flat_map(|group| {
+            let names = group.applications.iter();
+            names.map(|name| (name.as_str(), group.name.as_str()))
+        });
+        let mut names: Vec<_> = listed.collect();
+        names.sort_unstable();
+        names
+    });
+    let place = NAMES
+        .binary_search_by(|(name, _)| (*name).cmp(application))
+        .ok()?;
+    NAMES.get(place).map(|(_, group)| *group)
+}
+
 /// The group of this name.
 pub(super) fn group(name: &str) -> Option<&'static Group> {
     groups()

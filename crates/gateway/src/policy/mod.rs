@@ -28,7 +28,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use crate::limits::MAX_CLASSES;
-pub use applications::{Group, groups};
+pub use applications::{Group, group_of, groups};
 pub use concern::Concern;
 pub use error::PolicyError;
 pub use facts::{File, FlowFacts, Found, Item};

@@ -9,6 +9,7 @@ pub(super) fn sample() -> Sample {
     openvpn(&mut sample);
     dialled(&mut sample);
     meshes(&mut sample);
+    others(&mut sample);
     sample
 }
 
@@ -129,6 +130,31 @@ fn meshes(sample: &mut Sample) {
     ]);
     let (client, server) = (inside(14, 4_242), outside(138, 4_242));
     sample.udp(client, server, "nebula", &[&first, &second]);
+}
+
+fn others(sample: &mut Sample) {
+    // From an address of Teredo to another one, with nothing inside.
+    let packet = joined(&[
+        b"\x60\x00\x00\x00\x00\x00\x3b\x15",
+        b"\x20\x01\x00\x00\x0a\x00\x00\x01",
+        &noise(137, 8),
+        b"\x20\x01\x00\x00\x0a\x00\x00\x02",
+        &noise(138, 8),
+    ]);
+    let answer = joined(&[b"\x00\x00\x12\x34\xf5\xff\xff\xf1", &packet]);
+    // On a port that is not Teredo's own, where it would be entered.
+    sample.udp(
+        inside(14, 50_105),
+        outside(139, 3_545),
+        "teredo",
+        &[&packet, &answer],
+    );
+
+    let mut stream = sample.tcp(inside(14, 50_106), outside(139, 1_080), "socks");
+    stream.client(b"\x05\x01\x00");
+    stream.server(b"\x05\x00");
+    stream.client(b"\x05\x01\x00\x03\x0fwww.example.com\x01\xbb");
+    stream.close();
 }
 
 pub(super) fn remote() -> Sample {

@@ -197,6 +197,7 @@ fn expected(label: &str) -> Option<&'static str> {
         "TuyaLP" => "tuya",
         "Usenet" => "nntp",
         "GTP" => "gtp",
+        "Teredo" => "teredo",
         _ => return None,
     })
 }

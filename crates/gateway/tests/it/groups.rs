@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use ringway_gateway::SignatureSet;
 use ringway_gateway::policy::{Policy, groups};
+use ringway_gateway::{Packets, SignatureSet};
+
+use crate::{at, only};
 
 fn parsed(conditions: &str) -> Result<Policy, String> {
     let set = SignatureSet::built_in();
@@ -39,6 +41,31 @@ fn unknown_groups_are_refused_with_the_known_ones() {
     assert!(parsed("group = \"openvpn\"").is_err());
     let error = parsed("group = \"vpn\"\napp = \"ssh\"").unwrap_err();
     assert!(error.contains("`app` and `group`"), "{error}");
+}
+
+#[test]
+fn flow_records_tell_the_group_of_the_application() {
+    let mut packets = Packets::new();
+    packets.udp(
+        at("10.0.0.1:5000"),
+        at("192.0.2.1:51820"),
+        &[[1, 0, 0, 0].as_slice(), &noise()].concat(),
+    );
+    let flow = only(&packets);
+    assert_eq!(
+        (flow.app.as_str(), flow.group.as_deref()),
+        ("wireguard", Some("vpn"))
+    );
+    let mut packets = Packets::new();
+    packets.udp(at("10.0.0.1:5000"), at("192.0.2.1:5000"), b"nothing");
+    let flow = only(&packets);
+    assert_eq!(flow.group, None);
+    assert!(!serde_json::to_string(&flow).unwrap().contains("group"));
+}
+
+/// What follows the kind of WireGuard's initiation: 144 different bytes.
+fn noise() -> Vec<u8> {
+    (1..=144).collect()
 }
 
 #[test]

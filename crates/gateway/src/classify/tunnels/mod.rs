@@ -5,6 +5,8 @@ mod l2tp;
 mod mesh;
 mod openvpn;
 mod pptp;
+mod socks;
+mod teredo;
 mod tinc;
 
 use super::message::Check;
@@ -18,7 +20,10 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("openvpn.datagram", openvpn::datagram),
     ("openvpn.stream", openvpn::stream),
     ("pptp.control", pptp::control),
+    ("socks.client", socks::client),
+    ("socks.server", socks::server),
     ("tailscale.discovery", mesh::tailscale),
+    ("teredo.packet", teredo::packet),
     ("tinc.identification", tinc::identification),
     ("zerotier.hello", mesh::zerotier),
 ];

@@ -215,10 +215,8 @@ fn xmpp_bytestreams_are_told_from_other_socks() {
     };
     let ask = request(name, &[0, 0]);
     is(&tcp(&[&[5, 1, 0], &[5, 0], &ask]), "xmpp", Certain);
-    unknown(&tcp(&[&[5, 1, 0], &[5, 0], &request(name, &[0, 80])]));
-    unknown(&tcp(&[
-        &[5, 1, 0],
-        &[5, 0],
-        &request(b"www.example.org", &[0, 0]),
-    ]));
+    let web = request(name, &[0, 80]);
+    is(&tcp(&[&[5, 1, 0], &[5, 0], &web]), "socks", Certain);
+    let other = request(b"www.example.org", &[0, 0]);
+    is(&tcp(&[&[5, 1, 0], &[5, 0], &other]), "socks", Certain);
 }

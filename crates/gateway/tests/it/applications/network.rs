@@ -252,7 +252,7 @@ fn supervision_by_its_forms() {
 }
 
 #[test]
-fn answers_of_radius_and_port_mapping_to_their_questions() {
+fn answers_of_radius_and_port_mapping() {
     let asks = [hex("0107 001b"), vec![7; 16], hex("0107 616263 6465")].concat();
     let told = [hex("0207 001a"), vec![8; 16], hex("0606 00000002")].concat();
     is(&udp(1_812, &[&asks]), "radius", Likely);

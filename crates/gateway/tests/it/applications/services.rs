@@ -1,5 +1,5 @@
-//! Services by the names of their hosts and by application protocols, and datagrams of QQ, DNSCrypt,
-//! DCE/RPC and HAProxy.
+//! Services by the names of their hosts and by application protocols; datagrams of QQ and DNSCrypt,
+//! bindings of DCE/RPC, headers of HAProxy.
 
 use ringway_gateway::Confidence::{Certain, Guess, Likely};
 

@@ -157,3 +157,38 @@ fn meshes_by_the_first_messages_of_their_nodes() {
     unknown(&udp(4_242, &[&second]));
     unknown(&udp(4_242, &[&first[..60]]));
 }
+
+#[test]
+fn teredo_by_its_addresses_and_lengths() {
+    let packet = |prefix: &str, length: u8| {
+        [
+            vec![0x60, 0, 0, 0, 0, length, 59, 21],
+            hex(prefix),
+            vec![7; 12],
+            vec![0x20, 2],
+            vec![8; 14],
+            vec![9; 4],
+        ]
+        .concat()
+    };
+    is(&udp(3_545, &[&packet("20010000", 4)]), "teredo", Likely);
+    let shown = [hex("0000 1234 f5fffff1"), packet("20010000", 4)].concat();
+    is(&udp(3_545, &[&shown]), "teredo", Likely);
+    unknown(&udp(3_545, &[&packet("20010001", 4)]));
+    unknown(&udp(3_545, &[&packet("20010000", 5)]));
+    unknown(&udp(3_545, &[&packet("20010000", 4)[1..]]));
+}
+
+#[test]
+fn socks_by_greeting_answer_and_request() {
+    let request = b"\x05\x01\0\x03\x09a.example\x01\xbb";
+    let flow = tcp(&[b"\x05\x01\0", b"\x05\0", request]);
+    is(&flow, "socks", Certain);
+    assert_eq!(flow.details.host.as_deref(), Some("a.example"));
+    is(&tcp(&[b"\x05\x02\0\x02", b"\x05\x02"]), "socks", Likely);
+    is(&tcp(&[b"\x05\x01\0", b"\x05\xff"]), "socks", Likely);
+    unknown(&tcp(&[b"\x05\x01\0", b"\x05\x02"]));
+    unknown(&tcp(&[b"\x05\x01\0"]));
+    unknown(&tcp(&[b"\x05\x01\x20", b"\x05\x20", request]));
+    unknown(&tcp(&[b"", b"\x05\0"]));
+}
