@@ -12,7 +12,7 @@ use ringway_testbed::Clamd;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::beside::{Tested, until, wrong};
-use super::border::{Border, DEADLINE, SERVER, skipped};
+use super::border::{Border, CLIENT, DEADLINE, SERVER, skipped};
 use super::scans::{fetch, serve};
 
 const HOW_TO: &str = include_str!("../../../../../docs/how-to/govern-your-border.md");
@@ -340,13 +340,17 @@ fn observe(reader: &mut Reader) -> Tested {
     reader.start(up, promise)?;
     reader.torrent(6_882)?;
     let lines = reader.lines(&[
+        "ringway gate top",
         "ringway gate flows",
         "ringway gate why 17",
         "ringway gate why 17 --pcap flow-17.pcap",
         "ringway gate status",
         "ringway gate audit --since 1h",
         "ringway gate audit --app bittorrent --json",
+        "ringway gate audit --flows --since 7d --by host",
     ])?;
+    has(&reader.shell(lines[0])?, "bittorrent")?;
+    let lines = &lines[1..];
     let flows = reader.shell(lines[0])?;
     let flow = flows.lines().find(|line| line.contains("bittorrent"));
     let flow = flow.ok_or_else(|| format!("no flow: {flows}"))?;
@@ -382,6 +386,11 @@ fn observe(reader: &mut Reader) -> Tested {
     for (key, value) in [("action", "allowed"), ("policy", "shape")] {
         has(event["ringway"][key].as_str().unwrap_or_default(), value)?;
     }
+    let hosts = || {
+        let said = reader.tried(lines[6]).map(|(_, said)| said);
+        said.unwrap_or_default()
+    };
+    until("the history", hosts, || hosts().contains(CLIENT))?;
     match HOW_TO.contains("POLICY") {
         true => Ok(()),
         false => wrong("the document does not say where the policy's word stands"),
@@ -389,6 +398,8 @@ fn observe(reader: &mut Reader) -> Tested {
 }
 
 fn enforce(reader: &mut Reader) -> Tested {
+    let diff = reader.lines(&["ringway gate diff border.toml --since 7d"])?[0];
+    has(&reader.shell(diff)?, "0 otherwise")?;
     let apply = reader.lines(&["ringway gate apply border.toml --enforce --confirm 60s"])?[0];
     let applied = reader.shell(apply)?;
     has(&applied, "border.toml is at work for 60 s")?;
