@@ -69,6 +69,10 @@ pub enum Asked {
     Before,
 }
 
+fn is_nothing(counts: &[Count; 2]) -> bool {
+    *counts == [Count::default(); 2]
+}
+
 /// By what a flow has its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -140,6 +144,10 @@ pub struct FlowAccount {
     pub to_server: Count,
     /// From the server to the client.
     pub to_client: Count,
+    /// What of both had been carried when this run of the gateway saw it first: nothing, unless it
+    /// began before.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub before: [Count; 2],
     /// The kernel has counted; else these are the packets that reached the gateway.
     pub exact: bool,
     /// When it began, since the Unix epoch.
@@ -153,6 +161,25 @@ pub struct FlowAccount {
 }
 
 impl FlowAccount {
+    /// The same flow as a later run of the gateway has it, which knows what it carried and when it
+    /// ended, and not what it is.
+    #[must_use]
+    pub fn outlived(self, later: Self) -> Self {
+        let (to_server, to_client) = if self.ends == later.ends {
+            (later.to_server, later.to_client)
+        } else {
+            (later.to_client, later.to_server)
+        };
+        Self {
+            to_server,
+            to_client,
+            exact: later.exact,
+            ended: later.ended,
+            reason: later.reason,
+            ..self
+        }
+    }
+
     /// What it carried both ways.
     #[must_use]
     pub fn total(&self) -> Count {

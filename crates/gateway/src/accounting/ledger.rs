@@ -257,6 +257,7 @@ impl Ledger {
             host: host(kernel.ends, sides),
             to_server: Count::default(),
             to_client: Count::default(),
+            before: [Count::default(); 2],
             exact: false,
             began: kernel.began.unwrap_or(now),
             ended: None,
@@ -277,7 +278,11 @@ impl Ledger {
             account.flow.began = began;
         }
         let before = [account.flow.to_server, account.flow.to_client];
+        let is_first = !account.flow.exact;
         account.take_counts(kernel);
+        if is_first && account.flow.asked == Asked::Before {
+            account.flow.before = [account.flow.to_server, account.flow.to_client];
+        }
         if account.reported {
             let [to_server, to_client] = before;
             let late = [
@@ -465,10 +470,17 @@ fn join(account: &mut Account, view: FlowAccount) {
         (true, false) => (known.to_server, known.to_client),
         (true, true) => (known.to_client, known.to_server),
     };
+    let [before, before_back] = known.before;
+    let before = if turned {
+        [before_back, before]
+    } else {
+        known.before
+    };
     account.flow = FlowAccount {
         host: known.host,
         to_server,
         to_client,
+        before,
         exact: known.exact,
         began: known.began.min(view.began),
         ended: known.ended,

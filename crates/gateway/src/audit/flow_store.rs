@@ -7,22 +7,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, OpenFlags, Row, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
 
 use super::pages::shrink_to;
 use super::store::AuditError;
-use crate::accounting::FlowAccount;
+use crate::accounting::{Asked, Ends, FlowAccount};
 use crate::limits::AUDIT_BUSY;
 
 /// Version of the table, in SQLite's `user_version`.
 const VERSION: i64 = 1;
 
 /// Columns are what is searched by; `body` has all of it. A flow that is reported while it lives
-/// has one row, which each report replaces.
+/// has one row, which each report replaces; so has one that outlives its gateway, if the kernel
+/// says when it began.
 const TABLE: &str = "
     CREATE TABLE flow (
         began INTEGER NOT NULL,
-        id INTEGER NOT NULL,
+        ends TEXT NOT NULL,
         seen INTEGER NOT NULL,
         app TEXT NOT NULL,
         rule TEXT,
@@ -30,7 +31,7 @@ const TABLE: &str = "
         client TEXT NOT NULL,
         server TEXT NOT NULL,
         body TEXT NOT NULL,
-        PRIMARY KEY (began, id)
+        PRIMARY KEY (began, ends)
     ) WITHOUT ROWID;
     CREATE INDEX flow_seen ON flow (seen);
     PRAGMA user_version = 1;
@@ -135,16 +136,29 @@ impl FlowStore {
             let mut insert = transaction
                 .prepare_cached(
                     "INSERT OR REPLACE INTO flow
-                     (began, id, seen, app, rule, host, client, server, body)
+                     (began, ends, seen, app, rule, host, client, server, body)
                      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 )
                 .map_err(wrong)?;
+            let mut earlier = transaction
+                .prepare_cached("SELECT body FROM flow WHERE began = ? AND ends = ?")
+                .map_err(wrong)?;
             for flow in flows {
-                let body = serde_json::to_string(flow).map_err(AuditError::Event)?;
+                let key = (micros(flow.began), ends(flow.ends));
+                let mut flow = flow.clone();
+                if flow.asked == Asked::Before {
+                    let known = earlier
+                        .query_row(params![key.0, key.1], self::flow)
+                        .optional();
+                    if let Some(known) = known.map_err(wrong)? {
+                        flow = known.outlived(flow);
+                    }
+                }
+                let body = serde_json::to_string(&flow).map_err(AuditError::Event)?;
                 insert
                     .execute(params![
-                        micros(flow.began),
-                        i64::try_from(flow.flow_id).unwrap_or(i64::MAX),
+                        key.0,
+                        key.1,
                         micros(flow.ended.unwrap_or(now)),
                         flow.app,
                         flow.rule,
@@ -200,10 +214,10 @@ impl FlowStore {
         let mut query = self
             .connection
             .prepare(
-                "SELECT body FROM (SELECT seen, id, body FROM flow
+                "SELECT body FROM (SELECT seen, began, body FROM flow
                  WHERE (?1 IS NULL OR app = ?1) AND (?2 IS NULL OR rule = ?2)
                    AND (?3 IS NULL OR client = ?3 OR server = ?3) AND seen >= ?4
-                 ORDER BY seen DESC, id DESC LIMIT ?5) ORDER BY seen, id",
+                 ORDER BY seen DESC, began DESC LIMIT ?5) ORDER BY seen, began",
             )
             .map_err(wrong)?;
         let most = search.most.and_then(|most| i64::try_from(most).ok());
@@ -228,6 +242,16 @@ fn flow(row: &Row<'_>) -> rusqlite::Result<FlowAccount> {
     let text = body.as_str()?;
     serde_json::from_str(text)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))
+}
+
+/// The ends of a flow, in whichever direction the gateway took it.
+fn ends(ends: Ends) -> String {
+    let (low, high) = if ends.client <= ends.server {
+        (ends.client, ends.server)
+    } else {
+        (ends.server, ends.client)
+    };
+    format!("{} {low} {high}", ends.protocol)
 }
 
 fn address(end: SocketAddr) -> String {
@@ -278,6 +302,7 @@ mod tests {
             host: client.ip(),
             to_server: count,
             to_client: count,
+            before: [Count::default(); 2],
             exact: true,
             began: Duration::from_secs(number),
             ended: ended.map(Duration::from_secs),
@@ -321,6 +346,42 @@ mod tests {
             ..FlowSearch::default()
         };
         assert_eq!(found(&store, &latest)[0].flow_id, 3);
+    }
+
+    /// The next run knows its bytes, and not what it is.
+    #[test]
+    fn a_flow_that_outlives_its_gateway_is_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = FlowStore::open(&folder.path().join("flows.db")).unwrap();
+        let first = FlowAccount {
+            reason: Some(EndReason::Shutdown),
+            ..flow(7, "bittorrent", Some(50))
+        };
+        store.append(Duration::ZERO, &[first]).unwrap();
+        let more = Count {
+            packets: 900,
+            bytes: 1_000_000,
+        };
+        let outlived = FlowAccount {
+            flow_id: 99,
+            asked: Asked::Before,
+            app: String::new(),
+            action: None,
+            rule: None,
+            named: Named::No,
+            ends: flow(7, "", None).ends.reversed(),
+            to_server: more,
+            ..flow(7, "", Some(80))
+        };
+        store.append(Duration::ZERO, &[outlived]).unwrap();
+        let [one] = found(&store, &FlowSearch::default()).try_into().unwrap();
+        assert_eq!((one.app.as_str(), one.flow_id), ("bittorrent", 7));
+        // Counted from the other end.
+        assert_eq!(one.to_client, more);
+        assert_eq!(
+            (one.ended, one.reason),
+            (Some(Duration::from_secs(80)), Some(EndReason::Closed))
+        );
     }
 
     #[test]

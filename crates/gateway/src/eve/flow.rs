@@ -86,11 +86,15 @@ impl FlowLog {
     fn counts(&self) -> Counts {
         let account = &self.account;
         let answered = account.to_client.packets > 0;
+        // What an earlier run has written is not added up twice.
+        let [before, before_back] = account.before;
+        let to_server = account.to_server.since(before);
+        let to_client = account.to_client.since(before_back);
         Counts {
-            pkts_toserver: account.to_server.packets,
-            pkts_toclient: account.to_client.packets,
-            bytes_toserver: account.to_server.bytes,
-            bytes_toclient: account.to_client.bytes,
+            pkts_toserver: to_server.packets,
+            pkts_toclient: to_client.packets,
+            bytes_toserver: to_server.bytes,
+            bytes_toclient: to_client.bytes,
             start: timestamp(account.began),
             end: timestamp(self.ended),
             age: self.ended.saturating_sub(account.began).as_secs(),

@@ -7,7 +7,7 @@ use super::machine::as_announced;
 use super::state::{CACHE_RULE, FlowState, State};
 use crate::accounting::{Asked, Ends, FlowAccount, Named};
 use crate::classify::{UNKNOWN, Verdict as Classified};
-use crate::flow::Flow;
+use crate::flow::{Count, Flow};
 use crate::limits::{MAX_READY, MAX_UNDECIDED_PACKETS};
 use crate::packet::L4;
 use crate::policy::Action;
@@ -102,6 +102,7 @@ pub(super) fn view(
         host: flow.client.ip(),
         to_server: flow.from_client(),
         to_client: flow.from_server,
+        before: [Count::default(); 2],
         exact: false,
         began: flow.first_seen,
         ended,

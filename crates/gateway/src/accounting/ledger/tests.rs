@@ -71,6 +71,7 @@ fn view(flow_id: u64, ends: Ends) -> FlowAccount {
         host: ends.client.ip(),
         to_server: count(2, 120),
         to_client: count(1, 60),
+        before: [Count::default(); 2],
         exact: false,
         began: at(0),
         ended: None,

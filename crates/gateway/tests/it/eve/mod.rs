@@ -120,6 +120,7 @@ fn flow() -> FlowLog {
         host: [10, 0, 0, 5].into(),
         to_server: count(10, 900),
         to_client: count(1_736, 100_090_490),
+        before: [count(0, 0); 2],
         exact: true,
         began: Duration::from_secs(1_795_982_400),
         ended: Some(Duration::from_millis(1_795_982_461_500)),
