@@ -149,7 +149,7 @@ pub struct Adversary {
 }
 
 impl Adversary {
-    /// No traitors yet. `g` is the size of groups.
+    /// No malicious routers yet. `g` is the size of groups.
     #[must_use]
     pub fn new(registry: &Arc<Registry>, g: usize) -> Adversary {
         Adversary {

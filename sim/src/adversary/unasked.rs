@@ -1,4 +1,4 @@
-//! What traitors say without having been asked: what others said before, what no member has signed,
+//! What malicious routers say without having been asked: what others said before, what none signed,
 //! and that they go.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,18 +1,15 @@
 //! The history of flows: what crossed the border, kept in SQLite.
 
-use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::pages::shrink_to;
+use super::database::{self, shrink_to};
 use super::store::AuditError;
 use crate::accounting::{Asked, Ends, FlowAccount};
-use crate::limits::AUDIT_BUSY;
 
 /// Version of the table, in SQLite's `user_version`.
 const VERSION: i64 = 1;
@@ -65,28 +62,15 @@ impl FlowStore {
     /// # Errors
     /// The file cannot be opened, or a later version wrote it.
     pub fn open(file: &Path) -> Result<Self, AuditError> {
-        // SQLite makes its other files as it finds this one.
-        let made = File::options()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .open(file);
-        made.map_err(|error| AuditError::File(file.to_owned(), error))?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let store = Self::with(file, flags)?;
-        let wrong = |error| store.wrong(error);
-        (store.connection.pragma_update(None, "journal_mode", "WAL")).map_err(wrong)?;
+        let connection = database::open(file, VERSION, TABLE)?;
         // A history may lose its last second with the machine's power.
-        (store
-            .connection
-            .pragma_update(None, "synchronous", "NORMAL"))
-        .map_err(wrong)?;
-        match store.version()? {
-            0 => store.connection.execute_batch(TABLE).map_err(wrong)?,
-            VERSION => {}
-            other => return Err(AuditError::Version(file.to_owned(), other)),
-        }
-        Ok(store)
+        connection
+            .pragma_update(None, "synchronous", "NORMAL")
+            .map_err(|error| AuditError::Database(file.to_owned(), error))?;
+        Ok(Self {
+            file: file.to_owned(),
+            connection,
+        })
     }
 
     /// Opens a history to search it, also while a gateway writes it.
@@ -94,29 +78,10 @@ impl FlowStore {
     /// # Errors
     /// There is none, or a later version wrote it.
     pub fn read(file: &Path) -> Result<Self, AuditError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let store = Self::with(file, flags)?;
-        match store.version()? {
-            VERSION => Ok(store),
-            other => Err(AuditError::Version(file.to_owned(), other)),
-        }
-    }
-
-    fn with(file: &Path, flags: OpenFlags) -> Result<Self, AuditError> {
-        let wrong = |error| AuditError::Database(file.to_owned(), error);
-        let connection = Connection::open_with_flags(file, flags).map_err(wrong)?;
-        connection.busy_timeout(AUDIT_BUSY).map_err(wrong)?;
         Ok(Self {
             file: file.to_owned(),
-            connection,
+            connection: database::read(file, VERSION)?,
         })
-    }
-
-    fn version(&self) -> Result<i64, AuditError> {
-        let version = self
-            .connection
-            .pragma_query_value(None, "user_version", |row| row.get(0));
-        version.map_err(|error| self.wrong(error))
     }
 
     fn wrong(&self, error: rusqlite::Error) -> AuditError {

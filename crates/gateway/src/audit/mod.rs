@@ -1,10 +1,10 @@
 //! What was decided, kept in SQLite: appended in batches, searched, and forgotten when its time is
 //! over. The history of flows. Hashes of files, and files that are kept.
 
+mod database;
 mod digester;
 mod file_store;
 mod flow_store;
-mod pages;
 mod store;
 
 pub use digester::Digester;

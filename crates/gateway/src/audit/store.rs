@@ -1,14 +1,12 @@
 //! The audit's database.
 
-use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, params};
 
-use super::pages::shrink_to;
-use crate::limits::{AUDIT_BUSY, MAX_AUDIT_ROWS};
+use super::database::{self, shrink_to};
+use crate::limits::MAX_AUDIT_ROWS;
 use crate::verdict::Event;
 
 /// Version of the tables, in SQLite's `user_version`.
@@ -38,15 +36,13 @@ const TABLES: &str = "
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
     /// The database fails: its disk is full, or it is damaged.
-    #[error("the audit {0}: {1}")]
+    #[error("the database {0}: {1}")]
     Database(PathBuf, rusqlite::Error),
     /// Its file cannot be made.
-    #[error("the audit {0}: {1}")]
+    #[error("the database {0}: {1}")]
     File(PathBuf, std::io::Error),
     /// It was written by a later version.
-    #[error(
-        "the audit {0} was written by a later version of this program (form {1}, this one knows {VERSION})"
-    )]
+    #[error("the database {0} was written by a later version of this program (its form is {1})")]
     Version(PathBuf, i64),
     /// An event cannot be written as text.
     #[error("an event cannot be written: {0}")]
@@ -83,29 +79,10 @@ impl AuditStore {
     /// # Errors
     /// The file cannot be opened, or a later version wrote it.
     pub fn open(file: &Path) -> Result<Self, AuditError> {
-        let wrong = |error| AuditError::Database(file.to_owned(), error);
-        // SQLite makes its other files as it finds this one.
-        let made = File::options()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .open(file);
-        made.map_err(|error| AuditError::File(file.to_owned(), error))?;
-        let connection = Connection::open(file).map_err(wrong)?;
-        connection.busy_timeout(AUDIT_BUSY).map_err(wrong)?;
-        connection
-            .pragma_update(None, "journal_mode", "WAL")
-            .map_err(wrong)?;
-        let store = Self {
+        Ok(Self {
             file: file.to_owned(),
-            connection,
-        };
-        match store.version()? {
-            0 => store.connection.execute_batch(TABLES).map_err(wrong)?,
-            VERSION => {}
-            other => return Err(AuditError::Version(file.to_owned(), other)),
-        }
-        Ok(store)
+            connection: database::open(file, VERSION, TABLES)?,
+        })
     }
 
     /// Opens an audit to search it, also while a gateway writes it.
@@ -113,24 +90,10 @@ impl AuditStore {
     /// # Errors
     /// There is none, or a later version wrote it.
     pub fn read(file: &Path) -> Result<Self, AuditError> {
-        let wrong = |error| AuditError::Database(file.to_owned(), error);
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(file, flags).map_err(wrong)?;
-        connection.busy_timeout(AUDIT_BUSY).map_err(wrong)?;
-        let store = Self {
+        Ok(Self {
             file: file.to_owned(),
-            connection,
-        };
-        match store.version()? {
-            VERSION => Ok(store),
-            other => Err(AuditError::Version(file.to_owned(), other)),
-        }
-    }
-
-    fn version(&self) -> Result<i64, AuditError> {
-        self.connection
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map_err(|error| self.wrong(error))
+            connection: database::read(file, VERSION)?,
+        })
     }
 
     fn wrong(&self, error: rusqlite::Error) -> AuditError {
