@@ -20,6 +20,12 @@ if grep -qE "SKIPPED:|NOT TESTED" "$report"; then
     echo "WARNING: not everything was tested:"
     grep -ohE "(SKIPPED:|\*\*\* NOT TESTED).*" "$report" | sort | uniq -c
 fi
+# A test that passed the second time is a fault of the test or of the program all the same.
+if grep -q "<flakyFailure" "$report"; then
+    echo "WARNING: these failed once, and passed when they were run again:"
+    grep -oE '<testcase [^>]*>|<flakyFailure' "$report" | grep -B 1 "<flakyFailure" |
+        sed -n 's/.*<testcase name="\([^"]*\)".*/\1/p' | sort -u
+fi
 # nextest runs no examples in documentation.
 "$part" examples "$cargo" test --locked --doc || code=1
 exit $code

@@ -172,7 +172,8 @@ const BUFFER: usize = 1 << 20;
 struct Slowly {
     stream: TcpStream,
     bytes: Vec<u8>,
-    reset: bool,
+    /// How the last read ended that gave nothing: by the end, a pause, a reset.
+    ended: Option<ErrorKind>,
 }
 
 impl Slowly {
@@ -184,7 +185,7 @@ impl Slowly {
         Ok(Slowly {
             stream,
             bytes: Vec::new(),
-            reset: false,
+            ended: None,
         })
     }
 
@@ -195,14 +196,29 @@ impl Slowly {
         while self.bytes.len() < before + most {
             match self.stream.read(&mut buffer) {
                 Ok(read @ 1..) => self.bytes.extend_from_slice(&buffer[..read]),
-                Ok(_) => break,
+                Ok(_) => {
+                    self.note(ErrorKind::UnexpectedEof);
+                    break;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
-                    self.reset |= error.kind() == ErrorKind::ConnectionReset;
+                    self.note(error.kind());
                     break;
                 }
             }
         }
         Ok(())
+    }
+
+    /// What comes after a reset tells nothing more.
+    fn note(&mut self, ended: ErrorKind) {
+        if !self.reset() {
+            self.ended = Some(ended);
+        }
+    }
+
+    fn reset(&self) -> bool {
+        self.ended == Some(ErrorKind::ConnectionReset)
     }
 
     /// Takes what has arrived, and no more than buffers hold where it comes without end; gives the
@@ -217,7 +233,12 @@ impl Slowly {
             }
             match self.stream.read(&mut buffer) {
                 Ok(read @ 1..) => self.bytes.extend_from_slice(&buffer[..read]),
-                _ => break now,
+                Ok(_) => break now,
+                Err(error) => {
+                    // A reset is told once.
+                    self.note(error.kind());
+                    break now;
+                }
             }
         };
         self.stream.set_nonblocking(false)?;
@@ -356,9 +377,10 @@ fn decided_and_fail_open_connections_outlive_a_restart() -> Tested {
             download, rates, ..
         } = restarted;
         if !download.is(&body) {
-            let bytes = download.bytes.len();
+            let Slowly { bytes, ended, .. } = &download;
+            let bytes = bytes.len();
             return wrong(format!(
-                "{what}: {bytes} bytes, or others: {}",
+                "{what}: {bytes} bytes, or others, ended by {ended:?}, {rates:?} bit/s: {}",
                 border.status()
             ));
         }
@@ -404,7 +426,7 @@ fn failing_closed_ends_scanned_downloads_at_a_restart() -> Tested {
         if download.bytes.len() >= LONG {
             return wrong(format!("the rest came unscanned under {policy}"));
         }
-        if !download.reset {
+        if !download.reset() {
             return wrong(format!("the client waits for ever under {policy}"));
         }
         let told = |event: &Value| {

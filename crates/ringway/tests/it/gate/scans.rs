@@ -1,7 +1,7 @@
 //! Files through a gateway that scans, with a real clamd.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
@@ -68,9 +68,17 @@ pub(super) fn serve(border: &Border, port: u16, body: Vec<u8>, length: bool) {
                 // A client whose connection was reset gets no more.
                 stream.write_all(head.as_bytes()).ok();
                 stream.write_all(&body).ok();
+                stay(&mut stream);
             });
         }
     });
+}
+
+/// Says that no more comes, and stays until the client goes: what a kernel still has to send for a
+/// closed socket is the first that it gives up where it is short of anything.
+pub(super) fn stay(stream: &mut TcpStream) {
+    stream.shutdown(Shutdown::Write).ok();
+    stream.read_exact(&mut [0]).ok();
 }
 
 /// Downloads a file; gives what arrived of its body.

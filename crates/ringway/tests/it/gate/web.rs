@@ -9,6 +9,7 @@ use ringway_testbed::{TestbedError, wait_until};
 use super::beside::{Tested, all};
 use super::border::{Border, CLIENT, DEADLINE, SERVER};
 use super::both::{Compared, GatePath, on_both};
+use super::scans::stay;
 
 const BULK: &str = "[classes.bulk]\nrate = \"16 Mbit/s\"\n\
     [[rule]]\nname = \"slow-web\"\napp = \"http\"\naction = \"shape\"\nclass = \"bulk\"\n";
@@ -35,6 +36,7 @@ pub(super) fn serve(border: &Border, size: usize) {
                 // A client that has had enough goes.
                 stream.write_all(head.as_bytes()).ok();
                 stream.write_all(&vec![0x5a; size]).ok();
+                stay(&mut stream);
             });
         }
     });
