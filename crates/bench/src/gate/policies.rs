@@ -95,11 +95,8 @@ pub(super) fn yara_rules() -> String {
 /// A policy of these measurements.
 pub(super) fn policy(text: &str) -> Result<Policy, Failure> {
     let signatures = SignatureSet::built_in();
-    let names = signatures.signatures().iter();
-    let known = names
-        .map(|signature| signature.application.clone())
-        .collect();
-    Policy::parse(text, &known).map_err(|errors| Failure::failed(format_args!("{errors:?}")))
+    Policy::parse(text, &signatures.applications())
+        .map_err(|errors| Failure::failed(format_args!("{errors:?}")))
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 use super::message::Check;
 use super::{
     bittorrent, bittorrent_http, calls, coins, databases, direct_connect, discord, dns, edonkey,
-    fasttrack, games, gnutella, http, irc, kad, libp2p, mail, msn, network, qq, quic, remote,
-    resilio, ringway, skype, soulseek, stun, syncthing, telegram, things, tls, tor, tunnels, utp,
-    web_torrent, whatsapp, wireguard, xmpp,
+    fasttrack, games, gnutella, http, hyperswarm, irc, kad, libp2p, mail, msn, network, ppstream,
+    qq, quic, remote, resilio, ringway, skype, soulseek, stun, syncthing, telegram, things, tls,
+    tor, tunnels, utp, web_torrent, whatsapp, wireguard, xmpp,
 };
 
-const CHECKS: [(&str, Check); 67] = [
+const CHECKS: [(&str, Check); 71] = [
     ("bittorrent.dht", bittorrent::dht),
     ("bittorrent.handshake", bittorrent::handshake),
     ("bittorrent.http_client", bittorrent_http::client),
@@ -43,12 +43,14 @@ const CHECKS: [(&str, Check); 67] = [
     ("gnutella.reliable_udp", gnutella::reliable_udp),
     ("http.request", http::request),
     ("http.response", http::response),
+    ("hyperswarm.message", hyperswarm::message),
     ("irc.lines", irc::lines),
     ("libp2p.multistream", libp2p::multistream),
     ("msn.gateway", msn::gateway),
     ("msn.keepalive", msn::keepalive),
     ("msn.messenger", msn::messenger),
     ("msnftp.lines", msn::file_transfer),
+    ("ppstream.datagram", ppstream::datagram),
     ("qq.datagram", qq::datagram),
     ("quic.google", quic::google),
     ("quic.long_header", quic::long_header),
@@ -60,7 +62,9 @@ const CHECKS: [(&str, Check); 67] = [
     ("soulseek.login", soulseek::login),
     ("soulseek.peer_init", soulseek::peer_init),
     ("soulseek.welcome", soulseek::welcome),
+    ("stun.channel", stun::channel),
     ("stun.message", stun::message),
+    ("stun.teams", stun::teams),
     ("syncthing.discovery", syncthing::discovery),
     ("syncthing.hello", syncthing::hello),
     ("syncthing.relay", syncthing::relay),

@@ -23,6 +23,7 @@ mod games;
 mod gnutella;
 mod http;
 mod http_marks;
+mod hyperswarm;
 mod inspection;
 mod irc;
 mod kad;
@@ -36,6 +37,7 @@ mod names;
 mod network;
 mod numbers;
 mod opening;
+mod ppstream;
 mod qq;
 mod quic;
 mod quic_crypto;
@@ -109,6 +111,10 @@ pub const UNKNOWN: &str = "unknown";
 pub const BITTORRENT: &str = "bittorrent";
 /// Name of I2P.
 pub const I2P: &str = "i2p";
+/// Name of tunnels whose bytes look random from the first one on: Shadowsocks, VMess.
+pub const SHADOWSOCKS: &str = "shadowsocks";
+/// Applications that no signature finds, because none of their bytes is fixed.
+const BY_SHAPE_ALONE: [&str; 1] = [SHADOWSOCKS];
 /// Name of Ringway's own traffic.
 pub const RINGWAY: &str = "ringway";
 /// Applications of file sharing. Their endpoints are remembered, because their users move from port

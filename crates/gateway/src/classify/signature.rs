@@ -1,10 +1,12 @@
 //! Signatures: what a file of them may say, and what is wrong with one that cannot be used.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::message::Check;
-use super::{Confidence, checks};
+use super::{BY_SHAPE_ALONE, Confidence, checks};
 use crate::limits::{
     MAX_DETAIL, MAX_EXPRESSIONS, MAX_NAMES, MAX_PATTERN, MAX_PATTERNS, MAX_SCAN,
     MAX_SIGNATURE_FILE, MAX_SIGNATURES,
@@ -271,6 +273,17 @@ impl SignatureSet {
     #[must_use]
     pub fn signatures(&self) -> &[Signature] {
         &self.signatures
+    }
+
+    /// All applications that a flow may be: those of the signatures, and those that only a flow's
+    /// shape tells.
+    #[must_use]
+    pub fn applications(&self) -> BTreeSet<String> {
+        let signatures = self.signatures.iter();
+        signatures
+            .map(|signature| signature.application.clone())
+            .chain(BY_SHAPE_ALONE.map(str::to_owned))
+            .collect()
     }
 }
 

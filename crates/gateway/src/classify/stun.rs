@@ -14,6 +14,14 @@ const REALM: u16 = 0x0014;
 /// Attributes that no document assigns and that WhatsApp's relays understand.
 const WHATSAPPS: std::ops::RangeInclusive<u16> = 0x4000..=0x4007;
 
+/// What Microsoft's clients say of their version; [MS-TURN] §2.2.2.15.
+const MICROSOFTS_VERSION: u16 = 0x8070;
+/// Numbers of channels; RFC 8656 §12.
+const CHANNELS: std::ops::RangeInclusive<u16> = 0x4000..=0x4fff;
+/// Packets that may be lost between two, and those that have to follow each other.
+const MOST_LOST: u64 = 16;
+const ENOUGH: u8 = 3;
+
 /// A message whose attributes fill it exactly.
 struct Parts<'a> {
     kind: u16,
@@ -81,4 +89,47 @@ pub(super) fn whatsapp(message: &Message<'_>, _: &mut Memory) -> Option<Finding>
     let (attribute, _) = parts.attributes.iter().find(own)?;
     let why = format!("{}, with attribute {attribute:#06x}", named(parts.kind));
     Some(Finding::likely(why))
+}
+
+/// A whole message with the version of a client of Microsoft's: Teams, or Skype for Business.
+pub(super) fn teams(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
+    let parts = parts(message.bytes)?;
+    let version = |(kind, value): &&(u16, &[u8])| {
+        *kind == MICROSOFTS_VERSION && matches!(value, [0, 0, 0, 1..=255])
+    };
+    let (_, version) = parts.attributes.iter().find(version)?;
+    let number = version.last()?;
+    let why = format!(
+        "{}, of a client of Microsoft's, version {number}",
+        named(parts.kind)
+    );
+    Some(Finding::likely(why))
+}
+
+/// Data of one channel of a relay, which is RTP and numbered on: a call that was joined late.
+pub(super) fn channel(message: &Message<'_>, memory: &mut Memory) -> Option<Finding> {
+    let mut reader = Reader::new(message.bytes);
+    let channel = reader.be16()?;
+    let length = usize::from(reader.be16()?);
+    // Over UDP the padding to four bytes may be there or not (RFC 8656 §12.5).
+    let padding = reader.rest().len().checked_sub(length)?;
+    let rtp_first = reader.u8()?;
+    reader.u8()?;
+    let number = reader.be16()?;
+    let fits = CHANNELS.contains(&channel) && padding < 4 && length > 12;
+    if !fits || rtp_first >> 6 != 2 {
+        return None;
+    }
+    let steps = memory.numbers().count(
+        "turn",
+        message.direction,
+        channel.into(),
+        number.into(),
+        MOST_LOST,
+    );
+    (steps >= ENOUGH).then(|| {
+        Finding::likely(format!(
+            "channel {channel:#06x} of a relay, with packets of RTP, numbered on"
+        ))
+    })
 }

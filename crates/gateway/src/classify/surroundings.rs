@@ -13,7 +13,7 @@ use super::inspection::{Inspection, Verdict};
 use super::message::Announced;
 use super::opening::{Shape, TELLING};
 use super::skype::Requests;
-use super::{BITTORRENT, Confidence, I2P, PEER_TO_PEER};
+use super::{BITTORRENT, Confidence, I2P, PEER_TO_PEER, SHADOWSOCKS};
 use crate::flow::Flow;
 use crate::generations::Generations;
 use crate::limits::{
@@ -394,19 +394,12 @@ impl Known {
         if ntcp2 && hosts().any(|host| is_fresh(host.i2p, now)) {
             return Some(likely(I2P, "the host fetches the addresses of routers"));
         }
-        let guess = |application, evidence: &str| {
-            made(
-                application,
-                Confidence::Guess,
-                format!("behaviour.encrypted: {sizes}; {evidence}"),
-            )
-        };
-        if is_key_exchange(shape) {
-            return Some(guess(BITTORRENT, "the sizes of its key exchange"));
-        }
-        // obfs4: a key and a mark with up to 8 KiB of padding between them.
-        let obfs4 = (609..=8_192).contains(&client) && (96..=8_192).contains(&server);
-        obfs4.then(|| guess("tor", "the sizes of a bridge's disguise (obfs4)"))
+        let (application, evidence) = by_sizes(shape)?;
+        Some(made(
+            application,
+            Confidence::Guess,
+            format!("behaviour.encrypted: {sizes}; {evidence}"),
+        ))
     }
 
     fn one_of_many_requests(&self, flow: &Flow<impl AsRef<Inspection>>) -> Option<Verdict> {
@@ -455,6 +448,28 @@ fn is_key_exchange(shape: Shape) -> bool {
 /// a number, a choice and padding back; then the hello.
 fn is_obfuscated_edonkey(shape: Shape) -> bool {
     (12..=267).contains(&shape.client) && (6..=608).contains(&shape.server) && shape.third >= 28
+}
+
+/// What random bytes may be by the sizes of their turns alone, and why.
+fn by_sizes(shape: Shape) -> Option<(&'static str, &'static str)> {
+    let Shape { client, server, .. } = shape;
+    if is_key_exchange(shape) {
+        return Some((BITTORRENT, "the sizes of its key exchange"));
+    }
+    // obfs4: a key and a mark with up to 8 KiB of padding between them.
+    if (609..=8_192).contains(&client) && (96..=8_192).contains(&server) {
+        return Some(("tor", "the sizes of a bridge's disguise (obfs4)"));
+    }
+    let why = "the sizes of a request and its answer in a tunnel without a handshake";
+    is_tunnelled_request(shape).then_some((SHADOWSOCKS, why))
+}
+
+/// Shadowsocks, VMess and their like: a salt or an id, then what is tunnelled, which is sealed in
+/// pieces. The answer to a page's or TLS's request is longer than any answer of a key exchange.
+fn is_tunnelled_request(shape: Shape) -> bool {
+    (200..=608).contains(&shape.client)
+        && shape.server >= 609
+        && (shape.third == 0 || shape.third >= 34)
 }
 
 fn made(application: &str, confidence: Confidence, evidence: String) -> Verdict {

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use ipnet::IpNet;
 
 use super::quantities::apart;
-use super::{Action, Policy};
+use super::{Action, Names, Policy};
 use crate::packet::L4;
 
 /// Flows between such addresses or at such ports may get anything but being let pass, whatever
@@ -35,11 +35,12 @@ impl Concern {
 }
 
 impl Policy {
-    /// Flows to which rules that name no application may do anything but let them pass.
+    /// Flows to which rules that name no application may do anything but let them pass; all where
+    /// all are named.
     #[must_use]
     pub fn concern(&self) -> Concern {
         let mut concern = Concern {
-            everything: self.default != Action::Allow,
+            everything: self.default != Action::Allow || self.names == Names::All,
             ..Concern::default()
         };
         let acts = self
@@ -103,5 +104,6 @@ mod tests {
         );
         assert!(concern("[gateway]\ndefault = \"audit\"\n").everything);
         assert_eq!(concern(""), Concern::default());
+        assert!(concern("[gateway]\nnames = \"all\"\n").everything);
     }
 }

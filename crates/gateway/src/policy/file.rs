@@ -9,7 +9,7 @@ use super::error::PolicyError;
 use super::form;
 use super::quantities::{self, Networks, Ports, apart};
 use super::reach::unreachable;
-use super::rule::{Action, Class, Failure, Rule};
+use super::rule::{Action, Class, Failure, Names, Rule};
 use super::rule_file::{Fault, Known, RuleEntry};
 use super::trial::Trial;
 use super::trial_file::TrialEntry;
@@ -39,6 +39,8 @@ struct GatewayEntry {
     other: Option<Spanned<Action>>,
     #[serde(default)]
     failure: Failure,
+    #[serde(default)]
+    names: Names,
     inside: Option<Spanned<OneOrMany>>,
     terminate: Option<Spanned<OneOrMany>>,
 }
@@ -169,6 +171,7 @@ impl Reading<'_> {
                 default,
                 other,
                 failure: file.gateway.failure,
+                names: file.gateway.names,
                 trials,
             })
         } else {

@@ -36,7 +36,7 @@ pub use matcher::Direction;
 use matcher::Match;
 use quantities::Networks;
 pub use quantities::apart;
-pub use rule::{Action, Class, Failure, Rule};
+pub use rule::{Action, Class, Failure, Names, Rule};
 pub use schedule::Moment;
 pub use trial::{Outcome, Trial};
 
@@ -53,6 +53,7 @@ pub struct Policy {
     default: Action,
     other: Action,
     failure: Failure,
+    names: Names,
     trials: Vec<Trial>,
 }
 
@@ -322,6 +323,12 @@ impl Policy {
             }
         }
         settled(flow, self.default_ruling(), content)
+    }
+
+    /// What goes on with this ruling is decided once it has a name, for the sake of the figures.
+    #[must_use]
+    pub fn waits_for_name(&self, ruling: &Ruling) -> bool {
+        self.names == Names::All && ruling.action != Action::Block
     }
 
     /// What happens to a file or message of a flow with this plan.

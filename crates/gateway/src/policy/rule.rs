@@ -43,6 +43,17 @@ pub enum Failure {
     Closed,
 }
 
+/// Which flows the classifier looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Names {
+    /// Those whose application a rule asks for.
+    #[default]
+    Needed,
+    /// All that go on, so that figures and events name their applications.
+    All,
+}
+
 /// A class of bandwidth, shared by the flows that are put into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {

@@ -7,7 +7,38 @@ pub(super) fn sample() -> Sample {
     dtls(&mut sample);
     rtp(&mut sample);
     arranged(&mut sample);
+    conferences(&mut sample);
     sample
+}
+
+/// Of Zoom the sound behind its two headers, of Teams what it asks a relay.
+fn conferences(sample: &mut Sample) {
+    let packet = |number: u8| {
+        joined(&[
+            b"\x05\x00\x00\x00\x00\x00\x00\x04\x0f",
+            &[0; 18],
+            &[0x90, 0x6e, 7, number],
+            b"\x00\x00\x11\x22\x5a\x6b\x7c\x8e",
+            &noise(number, 60),
+        ])
+    };
+    let packets: Vec<Vec<u8>> = [20, 21, 22, 23, 24]
+        .iter()
+        .flat_map(|&number| [packet(number), packet(number)])
+        .collect();
+    let packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
+    sample.udp(inside(16, 50_126), outside(156, 8_801), "zoom", &packets);
+    let allocate = joined(&[
+        b"\x00\x03\x00\x08\x21\x12\xa4\x42",
+        &noise(139, 12),
+        b"\x80\x70\x00\x04\x00\x00\x00\x03",
+    ]);
+    sample.udp(
+        inside(16, 50_127),
+        outside(157, 3_478),
+        "teams",
+        &[&allocate],
+    );
 }
 
 fn dtls(sample: &mut Sample) {

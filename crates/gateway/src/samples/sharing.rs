@@ -9,7 +9,27 @@ pub(super) fn sample() -> Sample {
     fasttrack(&mut sample);
     direct_connect(&mut sample);
     soulseek(&mut sample);
+    others(&mut sample);
     sample
+}
+
+/// Hyperswarm's DHT, and a message of PPStream.
+fn others(sample: &mut Sample) {
+    let to = b"\xc6\x33\x64\x46\x49\xc2";
+    let asks = joined(&[b"\x03\x0c\x11\x22", to, b"\x02", &noise(67, 32)]);
+    let answers = joined(&[b"\x13\x04\x11\x22", to, b"\x01", to]);
+    let (client, server) = (inside(9, 49_737), outside(70, 49_737));
+    sample.udp(client, server, "hyperswarm", &[&asks, &answers]);
+    let message = joined(&[
+        b"\x28\x00\x43\x11\x22\xff\x00\x01\x00\x00\x00\x00\x00\x00\x00",
+        &noise(68, 25),
+    ]);
+    sample.udp(
+        inside(9, 17_788),
+        outside(71, 17_788),
+        "ppstream",
+        &[&message],
+    );
 }
 
 fn fasttrack(sample: &mut Sample) {

@@ -189,6 +189,11 @@ fn coins(sample: &mut Sample) {
         "ethereum",
         &[&ping],
     );
+    let session = |seed: u8| joined(&[b"\x01\x33\x04", &noise(seed, 0x132)]);
+    let mut stream = sample.tcp(inside(22, 50_221), outside(222, 30_303), "ethereum");
+    stream.client(&session(196));
+    stream.server(&session(197));
+    stream.close();
     let handshake = joined(&[
         b"\x01\x21\x01\x01\x01\x01\x01\x01\x10\x00\x00\x00\x00\x00\x00\x00\x01\xe9\x03\x00\x00",
         b"\x00\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00",

@@ -1,7 +1,7 @@
 //! The policy at work, trials of another one, and what is asked of the queues.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -564,12 +564,7 @@ pub(super) fn check_requirements(policy: &Policy, scans: bool) -> Result<(), Ser
 /// # Errors
 /// A line for each fault.
 pub fn parse_policy(file: &Path, text: &str, set: &SignatureSet) -> Result<Policy, Vec<String>> {
-    let known: BTreeSet<String> = set
-        .signatures()
-        .iter()
-        .map(|signature| signature.application.clone())
-        .collect();
-    Policy::parse(text, &known).map_err(|errors| {
+    Policy::parse(text, &set.applications()).map_err(|errors| {
         errors
             .iter()
             .map(|error| format!("{}:{}: {}", file.display(), error.line, error.reason))

@@ -2,13 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use crate::classify::{BITTORRENT, I2P, SignatureSet, UNKNOWN};
+use crate::classify::{BITTORRENT, I2P, SHADOWSOCKS, SignatureSet, UNKNOWN};
 use crate::policy::Policy;
 
 /// Applications that a flow may get without a signature of their own: by its shape, by what its
 /// ends do in other flows, or because another conversation has named it
 /// (`classify/surroundings.rs`, `opening.rs`).
-const CONCLUDED: [&str; 7] = [BITTORRENT, "dcc", "edonkey", I2P, "msnftp", "tor", "xmpp"];
+const CONCLUDED: [&str; 8] = [
+    BITTORRENT,
+    "dcc",
+    "edonkey",
+    I2P,
+    "msnftp",
+    SHADOWSOCKS,
+    "tor",
+    "xmpp",
+];
 
 /// Whose conversations have to be read for an application to be found: those that announce it, and
 /// those that distinguish it from another one.
@@ -25,13 +34,12 @@ pub(super) struct Touched {
 impl Touched {
     /// `everything`: all of them, and flows that have no name.
     pub(super) fn new(set: &SignatureSet, policy: &Policy, everything: bool) -> Self {
-        let signatures = set.signatures().iter();
-        let mut applications: BTreeSet<String> = signatures
-            .map(|signature| signature.application.as_str())
-            .chain(CONCLUDED)
-            .chain([UNKNOWN])
+        let concluded = CONCLUDED.into_iter().chain([UNKNOWN]);
+        let mut applications: BTreeSet<String> = set
+            .applications()
+            .into_iter()
+            .chain(concluded.map(str::to_owned))
             .filter(|application| everything || policy.touches(application))
-            .map(str::to_owned)
             .collect();
         // A conversation that the kernel passes announces nothing to user space.
         for (application, witness) in WITNESSES {

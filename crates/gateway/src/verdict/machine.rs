@@ -162,11 +162,11 @@ impl FlowContext<'_> {
         let facts = facts(&ends, None, self.env.moment(self.now));
         match self.env.policy.decide(&facts) {
             // From either side: what the policy says without a look inside is true of the packet.
-            Decision::Settled(plan) => {
+            Decision::Settled(plan) if !self.env.policy.waits_for_name(&plan.ruling) => {
                 let found = Box::new(self.found());
                 self.settle(packet, plan, found, true)
             }
-            Decision::NotYet => {
+            Decision::Settled(_) | Decision::NotYet => {
                 // Where messages begin is not known of a connection that was picked up midway.
                 let reads = self.env.policy.looks_into_content();
                 let kept = (ends.l4 == L4::Tcp && !midway && reads).then(|| self.follow());

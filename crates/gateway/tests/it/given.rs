@@ -138,7 +138,11 @@ pub(crate) fn is_of(label: &Label, file: &str, flow: &FlowRecord) -> bool {
 /// What a label should be called here; `None` where we have no name for it.
 fn expected(label: &str) -> Option<&'static str> {
     let first = label.split('.').next().unwrap_or_default();
-    for (word, app) in [("BitTorrent", "bittorrent"), ("Discord", "discord")] {
+    for (word, app) in [
+        ("BitTorrent", "bittorrent"),
+        ("Discord", "discord"),
+        ("TeamsCall", "teams"),
+    ] {
         if label.contains(word) {
             return Some(app);
         }

@@ -43,9 +43,7 @@ pub(crate) struct Governed {
 
 /// Applications of the built-in signatures.
 fn applications() -> BTreeSet<String> {
-    let set = SignatureSet::built_in();
-    let named = set.signatures().iter();
-    named.map(|one| one.application.clone()).collect()
+    SignatureSet::built_in().applications()
 }
 
 /// A policy that blocks these.

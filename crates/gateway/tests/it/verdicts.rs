@@ -305,6 +305,27 @@ fn port_rule_decides_at_the_first_packet() {
 }
 
 #[test]
+fn allowed_flows_wait_for_names_where_asked() {
+    let allowed = Verdict::Accept {
+        offload: Some(Offload::Allowed),
+    };
+    let no_web = "[[rule]]\nname = \"no-web\"\nport = 80\naction = \"block\"\n";
+    for (names, decided) in [("needed", 0), ("all", 3)] {
+        let policy = format!("[gateway]\nnames = \"{names}\"\n{no_web}");
+        let mut gateway = gateway(&policy, Mode::Enforce);
+        let mut packets = Packets::new();
+        torrent(&mut packets, 50_000);
+        let verdicts = run(&mut gateway, &packets, 0);
+        let waiting = verdicts.iter().take_while(|verdict| **verdict != allowed);
+        assert_eq!(waiting.count(), decided, "{names}: {verdicts:?}");
+        // What is blocked needs no name.
+        let mut packets = Packets::new();
+        packets.tcp(at("10.0.0.5:50001"), at("192.0.2.9:80")).open();
+        assert!(!run(&mut gateway, &packets, 9)[0].accepts());
+    }
+}
+
+#[test]
 fn one_way_bulk_is_offloaded_after_64_packets() {
     let mut gateway = gateway(BLOCK, Mode::Enforce);
     let mut packets = Packets::new();

@@ -5,6 +5,7 @@ mod h323;
 mod mgcp;
 mod rtp;
 mod sip;
+mod zoom;
 
 use super::message::Check;
 
@@ -16,4 +17,5 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("rtp.control", rtp::control),
     ("rtp.packet", rtp::packet),
     ("sip.message", sip::message),
+    ("zoom.media", zoom::media),
 ];

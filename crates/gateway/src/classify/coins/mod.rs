@@ -11,6 +11,7 @@ use super::message::Check;
 pub(super) const CHECKS: &[(&str, Check)] = &[
     ("bitcoin.message", bitcoin::message),
     ("ethereum.discovery", ethereum::discovery),
+    ("ethereum.session", ethereum::session),
     ("monero.message", monero::message),
     ("stratum.line", stratum::line),
 ];

@@ -278,3 +278,37 @@ fn skype_by_requests_across_one_ports_flows() {
         unknown(flow);
     }
 }
+
+#[test]
+fn teams_by_the_version_in_stun() {
+    let message = |value: &str| {
+        let attribute = [hex("8070 0004"), hex(value)].concat();
+        [hex("0003 0008 2112a442"), vec![7; 12], attribute].concat()
+    };
+    let version = message("00000003");
+    is(&udp(3_478, &[&version]), "teams", Likely);
+    is(&udp(3_478, &[&message("01000003")]), "stun", Likely);
+    is(&udp(3_478, &[&message("00000000")]), "stun", Likely);
+}
+
+#[test]
+fn relays_channels_by_numbered_rtp() {
+    let packet = |channel: &str, number: u8| {
+        let rtp = [hex("806f 12"), vec![number], vec![9; 28]].concat();
+        [hex(channel), hex("0020"), rtp].concat()
+    };
+    let said = |channel| [10, 11, 12, 13].map(|number| packet(channel, number));
+    let from_client = |packets: [Vec<u8>; 4]| {
+        let turns: Vec<&[u8]> = packets
+            .iter()
+            .flat_map(|packet| [&packet[..], b""])
+            .collect();
+        udp(3_478, &turns)
+    };
+    is(&from_client(said("4001")), "stun", Likely);
+    // No channel has this number, and three packets are not enough.
+    unknown(&from_client(said("5001")));
+    let mut three = said("4001");
+    three[3] = three[2].clone();
+    unknown(&from_client(three));
+}

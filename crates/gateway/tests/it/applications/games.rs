@@ -1,6 +1,6 @@
 //! Games and currencies, and what resembles them.
 
-use ringway_gateway::Confidence::{Certain, Likely};
+use ringway_gateway::Confidence::{Certain, Guess, Likely};
 
 use super::{is, tcp, udp, unknown};
 use crate::hex;
@@ -107,6 +107,20 @@ fn currencies_by_their_messages() {
     is(&udp(30_303, &[&ping(1, 8)]), "ethereum", Certain);
     unknown(&udp(30_303, &[&ping(7, 8)]));
     unknown(&udp(30_303, &[&ping(1, 9)]));
+    let opens = |length: u8, first: u8, more: usize| {
+        [&[1, length, first][..], &vec![7; 0x100 + more - 1]].concat()
+    };
+    let (asks, answers) = (opens(0x33, 4, 0x33), opens(0x02, 4, 0x02));
+    is(&tcp(&[&asks]), "ethereum", Guess);
+    is(&tcp(&[&asks, &answers]), "ethereum", Certain);
+    // The answer's side goes on at once.
+    is(
+        &tcp(&[&asks, &[answers, vec![9; 48]].concat()]),
+        "ethereum",
+        Certain,
+    );
+    unknown(&tcp(&[&opens(0x33, 3, 0x33)]));
+    unknown(&tcp(&[&opens(0x33, 4, 0x34)]));
     let levin = |version: &str| {
         [
             hex("0121010101010101 0000000000000000 01 e9030000 00000000 01000000"),

@@ -130,3 +130,30 @@ fn mgcp_and_teamspeak_by_their_beginnings() {
     );
     unknown(&udp(9_987, &[b"TS3INIT2\0\x65\0\0\x88\0\0\0\0"]));
 }
+
+#[test]
+fn zooms_media_behind_its_two_headers() {
+    let packet = |kind: u8, before: usize, number: u8| {
+        let headers = [
+            vec![5, 0, 0, 0, 0, 0, 0, 4],
+            vec![kind],
+            vec![0; before - 1],
+        ]
+        .concat();
+        let rtp = [vec![0x90, 0x6e, 7, number], vec![3; 8], vec![9; 40]].concat();
+        [headers, rtp].concat()
+    };
+    let flow = |port, kind, before| {
+        let packets = [1, 2, 3, 4].map(|number| packet(kind, before, number));
+        let turns: Vec<&[u8]> = packets
+            .iter()
+            .flat_map(|packet| [&packet[..], b""])
+            .collect();
+        udp(port, &turns)
+    };
+    for (kind, before) in [(13, 27), (15, 19), (16, 24)] {
+        is(&flow(8_801, kind, before), "zoom", Likely);
+        unknown(&flow(8_801, kind, before + 1));
+    }
+    unknown(&flow(8_811, 15, 19));
+}

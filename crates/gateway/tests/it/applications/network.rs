@@ -292,6 +292,10 @@ fn requests_of_tftp_and_greetings_of_routers() {
     );
     unknown(&udp(2_123, &[&hex("32010005 00000000 00010000")]));
     unknown(&udp(2_123, &[&hex("22010004 00000000 00010000")]));
+    let echo = hex("40010009 00000100 03000100 05");
+    is(&udp(2_123, &[&echo]), "gtp", Certain);
+    unknown(&udp(2_123, &[&hex("40010009 00000100 03000200 05")]));
+    unknown(&udp(2_123, &[&hex("41010009 00000100 03000100 05")]));
     let heartbeat = hex("2001000c 00000100 00600004 11223344");
     is(&udp(8_805, &[&heartbeat]), "pfcp", Certain);
     unknown(&udp(8_805, &[&hex("2001000c 00000100 00600005 11223344")]));

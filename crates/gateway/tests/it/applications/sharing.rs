@@ -323,3 +323,52 @@ fn soulseek_to_its_server_and_between_peers() {
     let then = [pierce.as_slice(), &framed(&[4, 0, 0, 0])].concat();
     is(&tcp(&[&then]), "soulseek", Likely);
 }
+
+#[test]
+fn hyperswarm_by_parts_and_numbers() {
+    let address = hex("c0000209 41c2");
+    let hash = vec![0xa7; 32];
+    // Of its own kind, towards a target: find a node.
+    let asks = [hex("030c 3412"), address.clone(), hex("02"), hash.clone()].concat();
+    let found = |number: &str| {
+        [
+            hex("1304"),
+            hex(number),
+            address.clone(),
+            hex("01"),
+            address.clone(),
+        ]
+        .concat()
+    };
+    is(&udp(49_737, &[&asks]), "hyperswarm", Likely);
+    is(
+        &udp(49_737, &[&asks, &found("3412")]),
+        "hyperswarm",
+        Certain,
+    );
+    is(&udp(49_737, &[&asks, &found("3512")]), "hyperswarm", Likely);
+    unknown(&udp(49_737, &[&found("3412")]));
+    unknown(&udp(49_737, &[&asks[..42]]));
+    let ping = [hex("0304 3412"), address.clone(), hex("00")].concat();
+    is(&udp(49_737, &[&ping]), "hyperswarm", Guess);
+    unknown(&udp(49_737, &[&[ping, hex("00")].concat()]));
+    let other = [hex("030c 3412"), address, hex("09"), hash].concat();
+    unknown(&udp(49_737, &[&other]));
+}
+
+#[test]
+fn ppstream_by_length_and_fixed_bytes() {
+    let message = |length: &str| {
+        [
+            hex(length),
+            hex("43 1122 ff000100000000000000"),
+            vec![7; 25],
+        ]
+        .concat()
+    };
+    for length in ["2800", "2400", "2200"] {
+        is(&udp(17_788, &[&message(length)]), "ppstream", Certain);
+    }
+    unknown(&udp(17_788, &[&message("2300")]));
+    unknown(&udp(17_789, &[&message("2800")]));
+}

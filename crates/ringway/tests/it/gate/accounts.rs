@@ -10,12 +10,14 @@ use serde_json::Value;
 
 use super::beside::Tested;
 use super::border::{Border, CLIENT, CLIENT_V6, DEADLINE, SERVER, SERVER_V6};
-use super::both::GatePath;
+use super::both::{GatePath, on_each};
+use super::web;
 
 /// A rule on an application, so that flows are classified, and one on a port, so that some are
 /// dropped at their first packet.
 const POLICY: &str = "[[rule]]\nname = \"no-telnet\"\nport = 23\naction = \"block\"\n\
     [[rule]]\nname = \"no-gnutella\"\napp = \"gnutella\"\naction = \"block\"\n";
+const NO_TELNET: &str = "[[rule]]\nname = \"no-telnet\"\nport = 23\naction = \"block\"\n";
 /// Flows of each protocol and each version of IP.
 const EACH: usize = 250;
 const PORT: u16 = 7_000;
@@ -353,4 +355,35 @@ fn history_is_searched_and_decided_again() -> Tested {
     assert_eq!(change["hosts"][0], CLIENT);
     assert_eq!(summary["otherwise"], 1);
     Ok(())
+}
+
+/// Without a rule on applications flows are named if all are to be.
+#[test]
+fn all_flows_are_named_where_asked() -> Tested {
+    on_each(|path| {
+        let unnamed = match path {
+            GatePath::User => "unknown",
+            GatePath::Kernel | GatePath::Auto => "not asked",
+        };
+        for (names, named) in [("needed", unnamed), ("all", "http")] {
+            let name = format!("names = {names}, on the path {}", path.word());
+            let Some(mut border) = Border::on(&name, path) else {
+                return Ok(());
+            };
+            web::serve(&border, 100_000);
+            let policy = format!("[gateway]\nnames = \"{names}\"\n{NO_TELNET}");
+            border.up(&policy, &["--enforce"]);
+            web::take(&mut web::get(&border), 200_000);
+            let by_application = || {
+                let rows = top(&border, "app")?;
+                let names: Vec<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
+                match names.as_slice() {
+                    [name] if *name == named => Ok(()),
+                    _ => Err(TestbedError(format!("{path:?}, {names:?}"))),
+                }
+            };
+            wait_until(DEADLINE, by_application)?;
+        }
+        Ok(())
+    })
 }
