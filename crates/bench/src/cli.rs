@@ -121,7 +121,8 @@ pub(crate) struct GateBenchArgs {
     pub(crate) chat: bool,
     /// Only these of forward, nat, queue, classify, rules-20, rules-200, telegram, filter, audit,
     /// scan, yara, proxy, proxy-scan, suricata (shares are stated where nat is one of them), and of
-    /// the parts beside them: cache, drops, fast-pass, others, programs, stages, memory, ndpi
+    /// the parts beside them: cache, drops, fast-pass, others, programs, stages, memory, ndpi,
+    /// history
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Where the gateway carries its decisions out: `user`, `kernel`, or one after the other in

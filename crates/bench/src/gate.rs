@@ -17,11 +17,14 @@
 //! | `stages` | the time of one packet, stage by stage |
 //! | `memory` | what a flow takes |
 //! | `recall` | which peer-to-peer flows are found, beside nDPI |
+//! | `recorded` | the processor's time for a large capture of recorded conversations, beside nDPI |
+//! | `history` | a million flows of the history: searched, and decided again |
 
 mod border;
 mod bulk;
 mod flood;
 mod gaps;
+mod history;
 mod ladder;
 mod load;
 mod memory;
@@ -32,6 +35,7 @@ mod policies;
 mod programs;
 mod proxy;
 mod recall;
+mod recorded;
 mod spent;
 mod stages;
 mod storm;
@@ -64,9 +68,10 @@ enum Part {
     Stages,
     Memory,
     Recall,
+    History,
 }
 
-const PARTS: [(&str, Part); 8] = [
+const PARTS: [(&str, Part); 9] = [
     ("cache", Part::Storm),
     ("drops", Part::Flood),
     ("fast-pass", Part::Gaps),
@@ -75,6 +80,7 @@ const PARTS: [(&str, Part); 8] = [
     ("stages", Part::Stages),
     ("memory", Part::Memory),
     ("ndpi", Part::Recall),
+    ("history", Part::History),
 ];
 
 impl Part {
@@ -136,6 +142,7 @@ pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
             (Part::Stages, border, _) => stages::measure(output, clamd, border.as_ref(), manner),
             (Part::Memory, ..) => memory::measure(output, args.quick),
             (Part::Recall, ..) => recall::measure(output, captures, manner.0),
+            (Part::History, ..) => history::measure(output, manner.0),
             // Without a border it has ended above.
             _ => continue,
         };

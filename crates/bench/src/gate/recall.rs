@@ -2,6 +2,7 @@
 //! are known, and packets a second.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,6 +11,7 @@ use std::time::Duration;
 use ringway_gateway::classify::PEER_TO_PEER;
 use ringway_gateway::{LinkType, Packets, classify_file, samples};
 
+use super::recorded;
 use crate::figure::Figure;
 use crate::program::ringway;
 use ringway_terminal::Failure;
@@ -30,7 +32,7 @@ const THEIRS: [&str; 8] = [
 const FLOWS: u32 = 20_000;
 /// How often each reads it in a round: the system counts processor time in hundredths of a second.
 const REPEATED: u32 = 5;
-const NDPI: &str = "ndpiReader";
+pub(super) const NDPI: &str = "ndpiReader";
 
 /// A flow in either direction: its capture, `tcp` or `udp`, and its ends in order.
 type Key = (String, String, SocketAddr, SocketAddr);
@@ -66,6 +68,9 @@ pub(super) fn measure(
                 &found,
             ));
         }
+    }
+    if let Some(captures) = captures {
+        figures.extend(recorded::measure(output, captures, folder.path(), rounds)?);
     }
     let files = samples::write(folder.path()).map_err(Failure::failed)?;
     let known = expected();
@@ -161,7 +166,7 @@ fn name_of(path: &Path) -> String {
         .into_owned()
 }
 
-fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = std::fs::read_dir(folder).map_err(Failure::failed)?;
     let mut files = Vec::new();
     for entry in entries {
@@ -274,22 +279,20 @@ fn speed(output: Output, folder: &Path, rounds: usize) -> Result<Vec<Figure>, Fa
         std::fs::write(path, packets.to_pcap(LinkType::Ethernet)).map_err(Failure::failed)?;
     }
     let program = ringway()?;
-    let run = |path: &Path, own: bool| -> Result<f64, Failure> {
-        let mut command = Command::new(if own {
-            program.as_path()
-        } else {
-            Path::new(NDPI)
-        });
-        match own {
-            true => command.args(["gate", "classify"]).arg(path),
-            false => command.args(["-q", "-n", "1", "-i"]).arg(path),
-        };
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let before = children()?;
-        for _ in 0..REPEATED {
-            command.status().map_err(Failure::failed)?;
+    let repeated = usize::try_from(REPEATED).map_err(Failure::failed)?;
+    let run = |path: &Path, own: bool| {
+        if own {
+            let words = [Path::new("gate"), Path::new("classify"), path];
+            return spent(&program, &words, repeated);
         }
-        Ok((children()?.saturating_sub(before)).as_secs_f64())
+        let words = [
+            Path::new("-q"),
+            Path::new("-n"),
+            Path::new("1"),
+            Path::new("-i"),
+            path,
+        ];
+        spent(Path::new(NDPI), &words, repeated)
     };
     let mut rates = [Vec::new(), Vec::new()];
     for round in 0..rounds {
@@ -309,6 +312,24 @@ fn speed(output: Output, folder: &Path, rounds: usize) -> Result<Vec<Figure>, Fa
     Ok(vec![
         Figure::new("gate", case, "speed", "packets/s", &own).against("nDPI", &other),
     ])
+}
+
+/// Seconds of processor time that a program takes, run so often.
+pub(super) fn spent(
+    program: &Path,
+    words: &[impl AsRef<OsStr>],
+    times: usize,
+) -> Result<f64, Failure> {
+    let before = children()?;
+    for _ in 0..times {
+        let mut command = Command::new(program);
+        command
+            .args(words)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.status().map_err(Failure::failed)?;
+    }
+    Ok(children()?.saturating_sub(before).as_secs_f64())
 }
 
 /// Processor time of children that have ended.
