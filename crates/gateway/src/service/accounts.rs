@@ -121,6 +121,7 @@ impl AccountsThread {
             sides,
             closed: VecDeque::new(),
             looked: None,
+            looked_at: Duration::ZERO,
             look_took: Duration::ZERO,
             lost: Arc::clone(&lost),
             deliver,
@@ -164,8 +165,9 @@ struct Accounts {
     sides: BorderSides,
     /// Connections that both ends have closed, and when their last packets have been counted.
     closed: VecDeque<(Duration, KernelFlow)>,
-    /// When all connections were looked at last, and how long that took.
+    /// When all connections were looked at last, since the Unix epoch too, and how long that took.
     looked: Option<Instant>,
+    looked_at: Duration,
     look_took: Duration,
     lost: Arc<AtomicU64>,
     deliver: Deliver,
@@ -280,6 +282,7 @@ impl Accounts {
         self.ledger.end_look(now);
         self.look_took = begun.elapsed();
         self.looked = Some(Instant::now());
+        self.looked_at = now;
     }
 
     fn answer(&mut self, ask: Ask) {
@@ -303,8 +306,11 @@ impl Accounts {
     fn top(&self, grouping: Grouping) -> Top {
         let events = self.conntrack.as_ref().map_or(0, Conntrack::lost);
         let lost = self.lost.load(Ordering::Relaxed).saturating_add(events);
+        // When the kernel's bytes were counted, not when they are asked for: rates are their
+        // differences over the time between.
+        let counted = self.conntrack.as_ref().map_or_else(now, |_| self.looked_at);
         Top {
-            at_ms: u64::try_from(now().as_millis()).unwrap_or(u64::MAX),
+            at_ms: u64::try_from(counted.as_millis()).unwrap_or(u64::MAX),
             grouping,
             rows: self.ledger.rows(grouping),
             totals: self.ledger.totals(),
