@@ -86,8 +86,11 @@ pub(crate) struct Global {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show the main job on one machine: a ring of separate processes on loopback, real transfers,
-    /// a killed router, classified captures
+    /// a killed router, classified captures, and a gateway at work in namespaces of its own
     Demo(DemoArgs),
+    /// The part of the demo in namespaces of its own; it begins it
+    #[command(hide = true)]
+    DemoBorder,
     /// The ring owner's work: found a ring, serve it, invite and revoke members, have them change
     /// their keys
     #[command(subcommand, arg_required_else_help = true)]

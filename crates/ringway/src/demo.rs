@@ -10,11 +10,13 @@
 //! | `exchange` | step 4: two transfers at two priorities, one of which changes |
 //! | `lookup` | steps 5 and 6: keys found from every member, before and after a router was killed |
 //! | `captures` | step 7: captures classified |
+//! | `border` | step 8: a gateway between a client and a server, in namespaces of its own |
 //! | `report` | what was checked |
 //!
 //! Every process but the demo itself ends when its stdin closes, so that even a demo that is killed
 //! leaves none behind.
 
+mod border;
 mod captures;
 mod exchange;
 mod found;
@@ -25,6 +27,8 @@ mod report;
 mod stage;
 
 use std::process::ExitCode;
+
+pub(crate) use border::run_room;
 
 use crate::cli::DemoArgs;
 use crate::context::Context;
@@ -78,6 +82,7 @@ async fn play(stage: &mut Stage, report: &mut Report, args: &DemoArgs) -> Result
     exchange::step(stage, report, args).await?;
     lookup::steps(stage, report).await?;
     captures::step(stage, report, args).await?;
+    border::step(stage, report).await?;
     report.summary()
 }
 

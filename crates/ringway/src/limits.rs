@@ -105,6 +105,55 @@ pub(crate) const DEMO_LOG_TAIL: usize = 8;
 /// unless their arcs are tiny. Past it the step fails.
 pub(crate) const DEMO_KEYS: usize = 64;
 
+/// How long the demo's border may take in all.
+///
+/// Source: 13 s on two cores, and much more beside other work. Past it the step fails.
+pub(crate) const DEMO_BORDER: Duration = Duration::from_secs(180);
+
+/// How long a client or a server of the demo's border waits for the other.
+///
+/// Source: chosen: both are on this machine, which may be busy. Past it the connection counts as
+/// ended.
+pub(crate) const DEMO_SOCKET: Duration = Duration::from_secs(10);
+
+/// How long a blocked client of the demo waits for its connection before it connects again.
+///
+/// Source: the first SYN is repeated after a second (RFC 6298 §2), so that each try sends one or
+/// two. A longer one shows fewer tries.
+pub(crate) const DEMO_RECONNECT: Duration = Duration::from_secs(1);
+
+/// Time between two looks at what a process of the demo's border does.
+///
+/// Source: shorter than a person notices. A change in between is seen at the next look.
+pub(crate) const DEMO_WAIT: Duration = Duration::from_millis(50);
+
+/// Time over which a download is measured before the demo's gateway is at work.
+///
+/// Source: a gigabit line carries 36 MB in it, many times what the class lets through. A shorter
+/// one measures the beginning of TCP.
+pub(crate) const DEMO_BEFORE: Duration = Duration::from_millis(300);
+
+/// For how long a client of the demo that was blocked connects again and again.
+///
+/// Source: some tries, and no standing still. A longer one shows the same.
+pub(crate) const DEMO_RECONNECTS: Duration = Duration::from_secs(3);
+
+/// Time that a download in a class runs before the demo measures it.
+///
+/// Source: the class's queue of 256 KiB is full after an eighth of a second at 16 Mbit/s. A shorter
+/// one measures how it fills.
+pub(crate) const DEMO_CLASS_SETTLING: Duration = Duration::from_secs(1);
+
+/// Time over which the demo measures a download in a class.
+///
+/// Source: 6 MB at 16 Mbit/s, twenty times the class's queue. A shorter one measures lumps.
+pub(crate) const DEMO_CLASS_WINDOW: Duration = Duration::from_secs(3);
+
+/// Time between two rates that are shown while a download in a class is measured.
+///
+/// Source: a third of [`DEMO_CLASS_WINDOW`], so that there are three. A shorter one shows lumps.
+pub(crate) const DEMO_CLASS_LOOK: Duration = Duration::from_secs(1);
+
 /// Bytes of standard input that `put` reads.
 ///
 /// Source: more than a record may have, so that what is too long is refused and not cut. Past it

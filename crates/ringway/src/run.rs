@@ -99,6 +99,8 @@ async fn dispatch(
 ) -> Result<ExitCode, Failure> {
     match command {
         Command::Demo(args) => return demo::run(context, &args).await,
+        // There is no second thread yet, which would keep it from its namespaces.
+        Command::DemoBorder => demo::run_room(context)?,
         Command::Ring(command) => owner::run(context, command).await?,
         Command::Join(args) => daemon::join(context, args).await?,
         Command::Node(args) => daemon::node(context, &args).await?,

@@ -13,10 +13,12 @@
 //! | [`conntrack`] | what the kernel has carried, by its connection tracking |
 //! | [`privileges`] | the capabilities that it keeps |
 //! | [`confinement`] | the folders that it may write, and calls that it may not make |
+//! | [`namespaces`] | a network of the process's own, for the demo |
 //! | [`scanner_pool`] | scanners in threads of their own |
 //! | [`hash_worker`] | hashes of audited files in a thread of its own |
 //! | [`kernel`] | the in-kernel path: what the kernel decides by itself |
 //! | [`terminate`] | connections that end here, and go on with sockets of the gateway's own |
+//! | [`tool`] | the system's own tools, run to their end |
 //! | [`live`] | the loop over all of it |
 //!
 //! The kernel asks only about flows that are not decided: a verdict travels as a mark on the
@@ -34,6 +36,7 @@ pub mod kernel;
 mod leaving;
 pub mod live;
 pub mod marks;
+pub mod namespaces;
 mod netlink;
 pub mod priority;
 pub mod privileges;
@@ -45,5 +48,5 @@ mod saved;
 pub mod scanner_pool;
 pub mod shaper;
 pub mod terminate;
-mod tool;
+pub mod tool;
 mod wire;

@@ -23,20 +23,25 @@ pub enum ToolError {
 
 /// A tool and the Debian package that has it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tool {
-    pub(super) name: &'static str,
-    pub(super) package: &'static str,
+pub struct Tool {
+    /// The program's name, without a folder.
+    pub name: &'static str,
+    /// The package.
+    pub package: &'static str,
 }
 
 /// Interfaces, addresses and routes.
-pub(super) const IP: Tool = Tool {
+pub const IP: Tool = Tool {
     name: "ip",
     package: "iproute2",
 };
 
 impl Tool {
-    /// Runs it; returns what it printed.
-    pub(super) fn run(self, arguments: &[&str], input: &str) -> Result<String, ToolError> {
+    /// Runs it, with this on stdin; returns what it printed.
+    ///
+    /// # Errors
+    /// It is not installed, cannot be run, or its exit code is not 0.
+    pub fn run(self, arguments: &[&str], input: &str) -> Result<String, ToolError> {
         let path = self
             .find()
             .ok_or(ToolError::Missing(self.name, self.package))?;

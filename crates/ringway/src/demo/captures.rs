@@ -53,6 +53,7 @@ async fn classify(stage: &Stage, args: &DemoArgs) -> Result<Done, Failure> {
         own.extend(flows);
     }
     Ok(Done {
+        shown: Vec::new(),
         text: format!(
             "{} sample captures and {} given ones classified",
             files.len(),

@@ -117,6 +117,7 @@ async fn exchange(stage: &Stage, report: &mut Report, args: &DemoArgs) -> Result
     }
     let limit = HumanBytes(upload_limit(args));
     Ok(Done {
+        shown: Vec::new(),
         text: format!(
             "{} to {FIRST_RECEIVER} and {} to {SECOND_RECEIVER} over QUIC ({SENDER}'s upload limited to {limit}/s so that they share it)",
             HumanBytes(mib),

@@ -88,6 +88,7 @@ async fn found(stage: &mut Stage, ports: &mut Ports, args: &DemoArgs) -> Result<
     let expected = ROUTERS.len() + LEAVES.len();
     let members: Vec<Value> = stage.members.iter().map(describe).collect();
     Ok(Done {
+        shown: Vec::new(),
         text: format!(
             "ring {DOMAIN}: {} routers and {} leaves enrolled by invitation, a process each",
             ROUTERS.len(),
@@ -154,6 +155,7 @@ async fn settle(stage: &Stage) -> Result<Done, Failure> {
         .max()
         .unwrap_or(0);
     Ok(Done {
+        shown: Vec::new(),
         text: format!(
             "the ring is in order: every router knows its predecessor and {length} successors, every leaf its parents"
         ),

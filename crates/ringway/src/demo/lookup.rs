@@ -92,6 +92,7 @@ async fn look_up(stage: &Stage, lookups: &mut Vec<Lookup>) -> Result<Done, Failu
         .map(|answer| answer.hops.len())
         .max();
     Ok(Done {
+        shown: Vec::new(),
         text: format!(
             "{} keys looked up from each of {members} members",
             lookups.len()
@@ -160,6 +161,7 @@ async fn heal(
         format!("{vain} earlier tries failed")
     };
     Ok(Done {
+        shown: Vec::new(),
         text: format!("{victim} killed (SIGKILL); the ring has healed and finds every key again"),
         checks: vec![
             Check::new(
@@ -232,6 +234,7 @@ async fn come_back(stage: &mut Stage, victim: &'static str) -> Result<Done, Fail
     let status = statuses.iter().find(|status| status.name == victim);
     let same = status.is_some_and(|status| status.member == id && status.ring_key == ring_key);
     Ok(Done {
+        shown: Vec::new(),
         text: format!("{victim} started again and has its old place in the ring"),
         checks: vec![Check::new(
             "the killed router is back with the same identity",

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use crate::limits::{DEMO_COMMAND, DEMO_GRACE, DEMO_READY};
@@ -31,6 +31,12 @@ struct Places {
 pub(super) struct Daemon {
     child: Child,
     stdin: Option<ChildStdin>,
+}
+
+/// What a process prints, an object a line.
+#[derive(Debug)]
+pub(super) struct Objects {
+    lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Program {
@@ -147,15 +153,40 @@ impl Program {
         home: &Path,
         arguments: &[&str],
     ) -> Result<(Daemon, Value), Failure> {
-        let log = self.log(name);
+        let words = [arguments, &["-v", "--exit-with-stdin"]].concat();
+        let (mut daemon, mut objects) = self.listen(name, home, &words)?;
+        let first = timeout(DEMO_READY, objects.next()).await;
+        let ready = first.map_err(|_| failed(home, arguments, "it was not ready in time"))?;
+        let Some(ready) = ready.map_err(|failure| failed(home, arguments, failure.message()))?
+        else {
+            let ended = daemon.child.wait().await;
+            let status = ended.map_err(|error| failed(home, arguments, &error.to_string()))?;
+            let text = std::fs::read_to_string(self.log(name)).unwrap_or_default();
+            return Err(failed(
+                home,
+                arguments,
+                &reason(&text).unwrap_or_else(|| status.to_string()),
+            ));
+        };
+        // Whatever it prints later is read, or it would block one day.
+        tokio::spawn(async move { while let Ok(Some(_)) = objects.lines.next_line().await {} });
+        Ok((daemon, ready))
+    }
+
+    /// Starts a process that ends when its stdin closes, and gives what it prints.
+    pub(super) fn listen(
+        &self,
+        name: &str,
+        home: &Path,
+        arguments: &[&str],
+    ) -> Result<(Daemon, Objects), Failure> {
         let cannot = |error: std::io::Error| failed(home, arguments, &error.to_string());
         let file = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
-            .open(&log)
+            .open(self.log(name))
             .map_err(cannot)?;
         let mut command = self.command(home, arguments);
-        command.args(["-v", "--exit-with-stdin"]);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -165,25 +196,21 @@ impl Program {
         let Some(stdout) = child.stdout.take() else {
             return Err(failed(home, arguments, "it has no stdout"));
         };
-        let mut lines = BufReader::new(stdout).lines();
-        let first = timeout(DEMO_READY, lines.next_line()).await;
-        let ready = first
-            .map_err(|_| failed(home, arguments, "it was not ready in time"))?
-            .map_err(cannot)?;
-        let Some(ready) = ready else {
-            let status = child.wait().await.map_err(cannot)?;
-            let text = std::fs::read_to_string(&log).unwrap_or_default();
-            return Err(failed(
-                home,
-                arguments,
-                &reason(&text).unwrap_or_else(|| status.to_string()),
-            ));
-        };
-        let ready = serde_json::from_str(&ready)
-            .map_err(|error| failed(home, arguments, &error.to_string()))?;
-        // Whatever it prints later is read, or it would block one day.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Ok((Daemon { child, stdin }, ready))
+        let lines = BufReader::new(stdout).lines();
+        Ok((Daemon { child, stdin }, Objects { lines }))
+    }
+}
+
+impl Objects {
+    /// The next one; `None`: the process has ended, or prints no more.
+    pub(super) async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Failure> {
+        let line = self.lines.next_line().await;
+        let line = line
+            .map_err(|error| Failure::failed(format_args!("its output cannot be read: {error}")))?;
+        let object = line.map(|line| serde_json::from_str(&line)).transpose();
+        object.map_err(|error| {
+            Failure::failed(format_args!("it printed something unexpected: {error}"))
+        })
     }
 }
 
@@ -205,7 +232,7 @@ impl Daemon {
 }
 
 /// The reason that a process, which was asked for JSON, gave on stderr.
-fn reason(stderr: &str) -> Option<String> {
+pub(super) fn reason(stderr: &str) -> Option<String> {
     let objects = stderr.lines().rev().map(serde_json::from_str::<Value>);
     objects
         .flatten()

@@ -19,6 +19,9 @@ const SPINNER_TICK: Duration = Duration::from_millis(120);
 pub(super) struct Check {
     check: String,
     ok: bool,
+    /// This machine cannot do what was to be checked.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    skipped: bool,
     figure: String,
 }
 
@@ -28,7 +31,24 @@ impl Check {
         Check {
             check: check.into(),
             ok,
+            skipped: false,
             figure: figure.into(),
+        }
+    }
+
+    /// Something that this machine cannot do, and why; it is no fault.
+    pub(super) fn skipped(check: impl Into<String>, reason: impl Into<String>) -> Check {
+        Check {
+            skipped: true,
+            ..Check::new(check, true, reason)
+        }
+    }
+
+    fn result(&self) -> &'static str {
+        match (self.skipped, self.ok) {
+            (true, _) => "skipped",
+            (false, true) => "ok",
+            (false, false) => "FAILED",
         }
     }
 }
@@ -38,6 +58,8 @@ impl Check {
 pub(super) struct Done {
     /// One line for people.
     pub(super) text: String,
+    /// What people see below it, each with a heading.
+    pub(super) shown: Vec<(String, String)>,
     /// What it has checked.
     pub(super) checks: Vec<Check>,
     /// Everything worth knowing, for programs.
@@ -110,6 +132,14 @@ impl Report {
         self.spinner = Some(spinner);
     }
 
+    /// Says how the running step goes on.
+    pub(super) fn go_on(&mut self, text: &str) {
+        match &self.spinner {
+            Some(spinner) => spinner.set_message(text.to_owned()),
+            None => self.output.note(&format!("  {text} …")),
+        }
+    }
+
     /// Takes the sign of life away, for a progress bar or the end.
     pub(super) fn clear(&mut self) {
         if let Some(spinner) = self.spinner.take() {
@@ -132,9 +162,15 @@ impl Report {
                     checks: &done.checks,
                     details: &done.details,
                 };
-                let mark = self.mark(ok);
+                let nothing = done.checks.iter().all(|check| check.skipped);
+                let mark = if nothing { "–" } else { self.mark(ok) };
                 self.output.either("ringway.demo.step/1", &object, || {
-                    format!("{mark} {} ({seconds:.1} s)", done.text)
+                    let shown = done
+                        .shown
+                        .iter()
+                        .map(|(heading, text)| block(heading, text));
+                    let shown: String = shown.collect();
+                    format!("{mark} {} ({seconds:.1} s){shown}", done.text)
                 })?;
                 self.checks.extend(done.checks);
                 Ok(())
@@ -177,24 +213,21 @@ impl Report {
     fn table(&self, seconds: f64) -> String {
         let mut table = Table::new(&["CHECK", "RESULT", "FIGURE"]);
         for check in &self.checks {
-            table.row(&[
-                check.check.as_str(),
-                if check.ok { "ok" } else { "FAILED" },
-                &check.figure,
-            ]);
+            table.row(&[check.check.as_str(), check.result(), &check.figure]);
         }
-        let bad = self.checks.iter().filter(|check| !check.ok).count();
+        let count = |holds: fn(&Check) -> bool| self.checks.iter().filter(|c| holds(c)).count();
+        let (bad, skipped) = (count(|check| !check.ok), count(|check| check.skipped));
+        let all = self.checks.len() - skipped;
+        let besides = match skipped {
+            0 => String::new(),
+            skipped => format!(", {skipped} skipped"),
+        };
         let verdict = match bad {
             0 => format!(
-                "{} all {} checks passed in {seconds:.0} s",
+                "{} all {all} checks passed in {seconds:.0} s{besides}",
                 self.mark(true),
-                self.checks.len()
             ),
-            _ => format!(
-                "{} {bad} of {} checks failed",
-                self.mark(false),
-                self.checks.len()
-            ),
+            _ => format!("{} {bad} of {all} checks failed{besides}", self.mark(false)),
         };
         format!("\n{}\n\n{verdict}", table.text())
     }
@@ -219,6 +252,15 @@ impl Report {
     }
 }
 
+/// A text below a step's line, each of its lines set in.
+fn block(heading: &str, text: &str) -> String {
+    let lines = text.lines().map(|line| match line {
+        "" => "\n".to_owned(),
+        line => format!("\n      {line}"),
+    });
+    format!("\n\n    {heading}{}", lines.collect::<String>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,6 +270,7 @@ mod tests {
         let mut report = Report::new(Output::silent());
         let done = |ok| Done {
             text: String::new(),
+            shown: Vec::new(),
             checks: vec![Check::new("c", ok, "")],
             details: Value::Null,
         };
@@ -238,6 +281,28 @@ mod tests {
         report.end("b", Ok(done(false))).unwrap();
         assert!(!report.all_good());
         assert!(report.table(1.0).contains("1 of 2 checks failed"));
+    }
+
+    #[test]
+    fn skipped_checks_are_no_faults() {
+        let mut report = Report::new(Output::silent());
+        let done = Done {
+            text: String::new(),
+            shown: Vec::new(),
+            checks: vec![
+                Check::new("a", true, ""),
+                Check::skipped("b", "no namespaces"),
+            ],
+            details: Value::Null,
+        };
+        report.end("a", Ok(done)).unwrap();
+        report.complete = true;
+        assert!(report.all_good());
+        let table = report.table(1.0);
+        assert!(
+            table.contains("all 1 checks passed in 1 s, 1 skipped"),
+            "{table}"
+        );
     }
 
     #[test]

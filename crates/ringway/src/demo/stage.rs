@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use super::process::{Daemon, Program};
+use super::process::{Daemon, Objects, Program};
 use crate::limits::{DEMO_LOG_TAIL, DEMO_POLL};
 use ringway_terminal::Failure;
 use ringway_terminal::Output;
@@ -19,6 +19,9 @@ use ringway_terminal::Output;
 /// How often the removal of the folder is tried: a process that was killed a moment ago may still
 /// create a file.
 const REMOVAL_ATTEMPTS: u32 = 10;
+
+/// The process with the border: its folder, and its log.
+const BORDER: &str = "border";
 
 /// A member of the demo's ring.
 #[derive(Debug)]
@@ -47,6 +50,7 @@ pub(super) struct Stage {
     /// The members, routers first.
     pub(super) members: Vec<Member>,
     authority: Option<Daemon>,
+    border: Option<Daemon>,
 }
 
 impl Member {
@@ -116,6 +120,7 @@ impl Stage {
             program,
             members: Vec::new(),
             authority: None,
+            border: None,
         })
     }
 
@@ -155,6 +160,17 @@ impl Stage {
             .await?;
         self.authority = Some(daemon);
         Ok(())
+    }
+
+    /// Starts the process with the border, and gives what it reports.
+    pub(super) fn open_border(&mut self) -> Result<Objects, Failure> {
+        let home = self.folder.path().join(BORDER);
+        std::fs::create_dir(&home).map_err(|error| {
+            Failure::failed(format_args!("making `{}` failed: {error}", home.display()))
+        })?;
+        let (daemon, objects) = self.program.listen(BORDER, &home, &["demo-border"])?;
+        self.border = Some(daemon);
+        Ok(objects)
     }
 
     /// Ends all processes and forgets the members, so that the ring can be founded again.
@@ -294,7 +310,10 @@ impl Stage {
             .iter_mut()
             .filter_map(|member| member.daemon.take());
         let mut tasks = JoinSet::new();
-        for daemon in daemons.chain(self.authority.take()) {
+        for daemon in daemons
+            .chain(self.authority.take())
+            .chain(self.border.take())
+        {
             tasks.spawn(daemon.end());
         }
         while tasks.join_next().await.is_some() {}
@@ -303,7 +322,7 @@ impl Stage {
     /// Shows the ends of all logs on stderr.
     pub(super) fn show_logs(&self) {
         let mut text = String::new();
-        for name in std::iter::once("owner").chain(self.members.iter().map(|member| member.name)) {
+        for name in self.names() {
             let log = std::fs::read(self.program.log(name)).unwrap_or_default();
             let log = String::from_utf8_lossy(&log);
             let lines: Vec<&str> = log.lines().collect();
@@ -312,6 +331,12 @@ impl Stage {
         }
         // With stderr gone it has no reader anyway.
         std::io::stderr().lock().write_all(text.as_bytes()).ok();
+    }
+
+    /// Names of all processes that have a log.
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        let members = self.members.iter().map(|member| member.name);
+        ["owner"].into_iter().chain(members).chain([BORDER])
     }
 
     /// Removes the folder, or says where it stays.
