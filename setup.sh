@@ -39,11 +39,11 @@ if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
     for need in "${peers[@]}" ip:iproute2 ethtool:ethtool nft:nftables iptables:iptables clamd:clamav-daemon /usr/share/clamav-testfiles/clam.exe:clamav-testfiles miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light curl:curl tcpdump:tcpdump postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail knotd:knot unbound:unbound named:bind9 \
         transmission-daemon:transmission-daemon transmission-create:transmission-cli aria2c:aria2 amuled:amule-daemon alcc:amule-utils \
         eiskaltdcpp-daemon:eiskaltdcpp-daemon uhub:uhub ngircd:ngircd irssi:irssi prosody:prosody \
-        prometheus:prometheus; do
+        prometheus:prometheus fever:fever; do
         command=${need%%:*} package=${need#*:}
         if [[ $command == /* && -e $command ]] || PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null 2>&1; then
             say "$command is there"
-        elif [[ $package =~ ^(nginx|postfix|dovecot|procmail|knot|unbound|bind9|clamav|transmission-daemon|amule-daemon|eiskaltdcpp|uhub|ngircd|prosody|prometheus|squid|c-icap|libc-icap) ]]; then
+        elif [[ $package =~ ^(nginx|postfix|dovecot|procmail|knot|unbound|bind9|clamav|transmission-daemon|amule-daemon|eiskaltdcpp|uhub|ngircd|prosody|prometheus|fever|squid|c-icap|libc-icap) ]]; then
             servers+=("$package")
         else
             useful+=("$package")

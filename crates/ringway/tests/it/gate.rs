@@ -14,6 +14,7 @@ mod changes;
 mod checksums;
 mod classes;
 mod clients;
+mod collectors;
 mod directconnect;
 mod edonkey;
 mod ends;
