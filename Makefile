@@ -69,9 +69,9 @@ kernels: setup ## the in-kernel path on Debian's kernels in virtual machines; ro
 
 # SQLite's one file defines a name twice, which the sanitizer takes for two libraries in one program.
 fuzz: ## fuzz every decoder for a minute each (cargo-fuzz, a nightly toolchain); half an hour
-	@for target in $$($(CARGO) +nightly fuzz list); do \
+	@for target in $$($(CARGO) +nightly fuzz list); do mkdir -p fuzz/corpus/$$target; \
 		ASAN_OPTIONS=detect_odr_violation=0 $(CARGO) +nightly fuzz run --features engine $$target \
-			-- -max_total_time=60 || exit 1; done
+			fuzz/corpus/$$target $$(ls -d fuzz/seeds/$$target 2>/dev/null) -- -max_total_time=60 || exit 1; done
 
 loop: ## measure this loop itself on fresh clones: the table in docs/benchmarks.md; hours
 	@testbed/loop/measure.sh

@@ -63,6 +63,8 @@ pub mod capture;
 pub mod classify;
 pub mod eve;
 pub mod flow;
+#[cfg(all(target_os = "linux", feature = "fuzzing"))]
+pub mod fuzzing;
 mod generations;
 pub mod inspect;
 pub mod limits;

@@ -6,6 +6,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+#[cfg(any(test, feature = "fuzzing"))]
+use super::super::netlink::HEADER;
 use super::super::netlink::{Attributes, DONE, DUMP, Messages, Outgoing, REQUEST};
 use crate::accounting::{Ends, KernelFlow};
 use crate::flow::Count;
@@ -220,15 +222,48 @@ pub(super) fn ask(out: &mut Outgoing, flow: &KernelFlow) {
     out.end();
 }
 
+/// Reads anything, and asks about each connection in it.
+///
+/// # Panics
+/// When a question names another connection, or there are more messages than bytes for them.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn read_anything(bytes: &[u8]) {
+    let mut count = 0_usize;
+    for incoming in messages(bytes, Duration::from_secs(1)) {
+        count = count.saturating_add(1);
+        let flow = match incoming {
+            Incoming::There(flow) => flow,
+            Incoming::Gone(flow) => {
+                assert!(flow.ended.is_some());
+                flow
+            }
+            Incoming::Done | Incoming::Failed(_) | Incoming::Other => continue,
+        };
+        let mut out = Outgoing::default();
+        ask(&mut out, &flow);
+        let asked = Messages::new(out.bytes()).next();
+        let body = asked.and_then(|asked| asked.body.get(4..));
+        let asked = inner(body.unwrap_or_default(), TUPLE_ORIGINAL).and_then(tuple);
+        let asked = asked.map(|asked| (asked.protocol, asked.source, asked.destination));
+        let Ends {
+            protocol, client, ..
+        } = flow.ends;
+        assert_eq!(asked, Some((protocol, client, flow.called)));
+    }
+    assert!(count <= bytes.len().div_ceil(HEADER));
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
     use std::time::Duration;
 
     use super::{
         BEGAN, BYTES, COUNTERS_ORIGINAL, COUNTERS_REPLY, DELETE, DESTINATION_PORT, ENDED, ID,
         Incoming, MARK, NEW, PACKETS, PROTOCOL_INFO, PROTOCOL_NUMBER, SOURCE_PORT, TCP, TCP_STATE,
         TIMESTAMP, TUPLE_IP, TUPLE_ORIGINAL, TUPLE_PROTOCOL, TUPLE_REPLY, V4_DESTINATION,
-        V4_SOURCE, messages,
+        V4_SOURCE, messages, read_anything,
     };
     use crate::linux::netlink::Outgoing;
 
@@ -297,6 +332,78 @@ mod tests {
         );
         assert!(!there.is_closed && gone.is_closed);
         assert_eq!(gone.ended, Some(NOW));
+    }
+
+    /// Reads of a kernel's (6.18): four TCP connections, one of them translated, one in a zone, one
+    /// over IPv6, a datagram and an echo, the events of their beginnings and ends, and answers.
+    fn recorded(name: &str) -> Vec<u8> {
+        let folder =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/gateway_conntrack");
+        fs::read(folder.join(name)).unwrap()
+    }
+
+    #[test]
+    fn recorded_look_has_every_connection_with_counts() {
+        let read: Vec<Incoming> = messages(&recorded("look-0"), NOW).collect();
+        let flows = read.iter().map(|incoming| match incoming {
+            Incoming::There(flow) => *flow,
+            other => panic!("{other:?}"),
+        });
+        let flows: Vec<_> = flows.collect();
+        assert!(
+            flows
+                .iter()
+                .all(|flow| flow.counts.is_some() && flow.began.is_some())
+        );
+        let of = |called: &str| {
+            let found = flows.iter().find(|flow| flow.called.to_string() == called);
+            found.unwrap_or_else(|| panic!("{called}: {flows:?}"))
+        };
+        // Destination NAT: the server is another than the called one.
+        assert_eq!(
+            of("127.0.0.9:7002").ends.server.to_string(),
+            "127.0.0.1:7001"
+        );
+        assert_eq!(of("127.0.0.1:7001").mark, 0x0100_0000);
+        assert!(flows.iter().any(|flow| flow.zone == 5));
+        assert_eq!(of("[::1]:7004").ends.protocol, 6);
+        let [to_server, _] = of("[::1]:7004").counts.unwrap();
+        assert!(
+            to_server.bytes > 1_000 && to_server.packets >= 3,
+            "{to_server:?}"
+        );
+        assert_eq!(
+            messages(&recorded("look-1"), NOW).collect::<Vec<_>>(),
+            [Incoming::Done]
+        );
+    }
+
+    #[test]
+    fn recorded_ends_and_answers_are_read() {
+        let all = |name: &str| messages(&recorded(name), NOW).collect::<Vec<_>>();
+        for name in ["event-5", "event-6", "event-7", "event-8"] {
+            let [Incoming::Gone(flow)] = all(name)[..] else {
+                panic!("{name}: {:?}", all(name));
+            };
+            assert!(flow.counts.is_some() && flow.ended > flow.began, "{flow:?}");
+        }
+        assert_eq!(all("unknown"), [Incoming::Failed(2)]);
+        assert_eq!(all("done"), [Incoming::Failed(0)]);
+    }
+
+    #[test]
+    fn questions_name_the_connection_that_was_read() {
+        let names = [
+            "look-0", "event-0", "event-3", "event-5", "event-7", "unknown",
+        ];
+        for whole in names.map(recorded) {
+            for end in 0..whole.len() {
+                read_anything(&whole[..end]);
+                let mut broken = whole.clone();
+                broken[end] ^= 0x55;
+                read_anything(&broken);
+            }
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@ use super::terminate::redirect::CLIENTS_ZONE;
 use crate::accounting::KernelFlow;
 use crate::limits::CONNTRACK_SOCKET_BUFFER;
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use self::message::read_anything;
 pub use self::sides::BorderSides;
 
 /// Bytes of one read: the kernel fills at most this much of a dump at once.
