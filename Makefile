@@ -5,7 +5,7 @@ CARGO ?= cargo
 # Prints how long a part took, and keeps it for the summary of `make test`.
 part = @testbed/loop/part.sh
 
-.PHONY: help setup setup-tests setup-bench demo release quick test attack test-long format lint docs deny
+.PHONY: help setup setup-tests setup-bench setup-package demo release install package test-packages quick test attack test-long format lint docs deny
 .PHONY: check tidy model kernels fuzz loop report bench bench-transport bench-dtl bench-overlay
 .PHONY: bench-overlay-real bench-kademlia bench-gate
 
@@ -21,12 +21,24 @@ setup-tests: ## also what the tests use; four minutes on a new machine, then sec
 setup-bench: ## also the peers of the benchmarks; a minute more
 	@./setup.sh --bench
 
+setup-package: ## also what `make package` uses; two minutes more
+	@./setup.sh --package
+
 demo: setup ## show Ringway at work on this machine, ends with a table; first three minutes, then half a minute
 	$(CARGO) run --locked --package ringway -- demo --once
 
 release: setup ## build target/release/ringway, its symbols in ringway.debug beside it
 	$(CARGO) build --locked --release --package ringway
 	@testbed/loop/strip.sh target/release/ringway
+
+install: ## put target/release/ringway with manual, units and configuration below PREFIX=/usr/local (DESTDIR=, SYSCONFDIR=, SERVICES=); seconds
+	@DESTDIR="$(DESTDIR)" PREFIX="$(or $(PREFIX),/usr/local)" SYSCONFDIR="$(or $(SYSCONFDIR),/etc)" packaging/install.sh
+
+package: setup-package release ## build .deb and .tar.gz of the release in target/packages; seconds after the release
+	@packaging/build.sh
+
+test-packages: setup-package ## install, upgrade, remove and purge the packages in trees of Debian and Ubuntu; root, ten minutes
+	@testbed/packages/run.sh $(TREES)
 
 quick: ## format, clippy and the fast tests of what changed since the last commit; a minute or two
 	@testbed/loop/quick.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what Ringway's build needs and this machine lacks; with --tests also what the tests use, with --bench also peers of the
-# benchmarks. Safe to run again and again.
+# benchmarks, with --package what packages are built and tested with. Safe to run again and again.
 # Debian 12 and Ubuntu 24.04; uses sudo when not root. Changes nothing else.
 set -euo pipefail
 
@@ -50,6 +50,11 @@ if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
         fi
     done
 fi
+if [[ ${1:-} == --package ]]; then
+    for need in objcopy:binutils lintian:lintian debootstrap:debootstrap systemd-nspawn:systemd-container systemd-analyze:systemd; do
+        command -v "${need%%:*}" >/dev/null 2>&1 && say "${need%%:*} is there" || useful+=("${need#*:}")
+    done
+fi
 # Another Python may stand before the system's, which is the one that apt installs for.
 if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
     for module in libtorrent slixmpp; do
@@ -89,7 +94,7 @@ if ((${#missing[@]})); then
     install "${missing[@]}" || die "missing: ${missing[*]}; $why"
 fi
 if ((${#useful[@]})); then
-    install "${useful[@]}" || say "without ${useful[*]} some tests or measurements will be skipped; $why"
+    install "${useful[@]}" || say "without ${useful[*]} some tests, packages or measurements will be skipped; $why"
 fi
 # The tests run these servers themselves, in folders of their own and some only as root. Nobody else needs them, so they do not start.
 if ((${#servers[@]})); then
@@ -150,6 +155,9 @@ tool() {
     fi
     rm -f "$log"
 }
+if [[ ${1:-} == --package ]]; then
+    tool cargo-deb 3.8.0
+fi
 if [[ ${1:-} == --tests ]]; then
     tool cargo-nextest 0.9.151 --no-default-features --features default-no-update
     tool cargo-deny 0.20.2

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ringway_node::authority::{Authority, InitOptions, InviteOptions};
 use ringway_node::certificate::Role;
-use ringway_node::control::{Client, Reply, Request, Status};
+use ringway_node::control::{Client, ControlPlace, Reply, Request, Status};
 use ringway_node::daemon::{Daemon, Messages, Options};
 use ringway_node::enrol;
 use tempfile::TempDir;
@@ -173,6 +173,7 @@ fn member<T: Send + 'static>(
             let options = Options {
                 home,
                 upload_limit: None,
+                control: ControlPlace::default(),
             };
             let mut daemon = Daemon::start(options).await.map_err(Failure::failed)?;
             let messages = daemon.take_messages();

@@ -1,11 +1,14 @@
-//! The daemon's control socket: a Unix socket of mode 0600 that speaks JSON lines.
+//! The daemon's control socket: a Unix socket that speaks JSON lines, of mode 0600, or 0660 for a
+//! group.
 
 mod client;
+mod descriptor;
 mod message;
 mod server;
+mod socket;
 
 pub use client::{Client, ClientError};
 pub use message::*;
-pub use server::{ControlServerError, ControlSocket};
+pub use socket::{ControlPlace, ControlServerError, ControlSocket};
 
 pub(crate) use server::{Services, serve};

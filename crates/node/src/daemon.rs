@@ -27,7 +27,7 @@ use self::routers::RouterFollower;
 use crate::certificate::{Certificate, CertificateError, Name, Role};
 use crate::clock::unix_seconds;
 use crate::config::{Config, ConfigError, Wrong};
-use crate::control::{self, ControlServerError, ControlSocket, Services};
+use crate::control::{self, ControlPlace, ControlServerError, ControlSocket, Services};
 use crate::directory::{Directory, DirectoryError};
 use crate::enrol;
 use crate::home::{self, HomeError};
@@ -116,6 +116,8 @@ pub struct Options {
     pub home: PathBuf,
     /// Bytes per second for all transfers together; overrides the configuration.
     pub upload_limit: Option<u64>,
+    /// Where commands reach the daemon.
+    pub control: ControlPlace,
 }
 
 /// What a started daemon reports.
@@ -297,8 +299,9 @@ impl Daemon {
         let own = membership.certificate.clone();
         // The lock before the sockets: a second daemon of this home must not disturb the first.
         let lock = home::lock(&home)?;
-        let path = home::socket_path(&home);
-        let socket = ControlSocket::bind(&path).await?;
+        let path = options.control.path;
+        let path = path.unwrap_or_else(|| home::socket_path(&home));
+        let socket = ControlSocket::bind_for(&path, options.control.group.as_deref()).await?;
         let (directory, routers) = known(&membership, &config, &state).await?;
         machine::await_addresses(&listens_at(&config, &own), &mut changes).await;
         let (network, arrivals) = Network::start(&config, &identity, &own, &directory).await?;

@@ -29,7 +29,7 @@
 //! use ringway_node::daemon::{Daemon, Options};
 //!
 //! let home = "/var/lib/ringway".into();
-//! let daemon = Daemon::start(Options { home, upload_limit: None }).await?;
+//! let daemon = Daemon::start(Options { home, upload_limit: None, control: Default::default() }).await?;
 //! daemon.run(async { /* until it is to stop */ }).await?;
 //! # Ok(())
 //! # }

@@ -49,6 +49,8 @@ const MIGRATIONS: &[&str] = &["
     ALTER TABLE transfers ADD COLUMN offered INTEGER NOT NULL DEFAULT 0;
 ", "
     ALTER TABLE transfers ADD COLUMN path_bytes BLOB;
+", "
+    ALTER TABLE transfers ADD COLUMN handed INTEGER NOT NULL DEFAULT 0;
 "];
 
 /// Why the state could not be read or written.
@@ -414,7 +416,7 @@ impl State {
         };
         connection
             .execute(
-                "INSERT INTO transfers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+                "INSERT INTO transfers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
                  ON CONFLICT DO UPDATE SET peer = ?3, peer_serial = ?15, path = ?5, size = ?7, priority = ?8, phase = ?9, reason = ?10, blake3 = ?11,
                  active_us = ?13, moved = ?14, offered = ?16, path_bytes = ?17",
                 params![
@@ -435,6 +437,7 @@ impl State {
                     record.peer_serial,
                     record.offered,
                     path_bytes,
+                    record.handed,
                 ],
             )
             .map_err(self.fail())?;
@@ -513,7 +516,7 @@ impl State {
         let mut statement = connection
             .prepare(
                 "SELECT id, direction, peer, peer_name, path, file, size, priority, phase, reason, blake3, created, active_us, moved, peer_serial,
-                 offered, path_bytes FROM transfers ORDER BY created, rowid",
+                 offered, path_bytes, handed FROM transfers ORDER BY created, rowid",
             )
             .map_err(self.fail())?;
         let rows = statement
@@ -554,6 +557,7 @@ fn transfer_record(row: &Row<'_>) -> rusqlite::Result<Record> {
         moved: row.get(13)?,
         peer_serial: row.get(14)?,
         offered: row.get(15)?,
+        handed: row.get(17)?,
     })
 }
 

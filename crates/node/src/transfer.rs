@@ -33,12 +33,14 @@ mod send;
 mod service;
 #[cfg(test)]
 mod tests;
+mod to_send;
 mod uplink;
 mod wire;
 
 pub(crate) use self::record::{Direction, Phase, Record, TransferId};
 pub(crate) use self::send::ping;
 pub(crate) use self::service::{Setup, TransferError, Transfers};
+pub(crate) use self::to_send::ToSend;
 
 /// Everything that is done with a peer's frames, for fuzzing.
 #[cfg(feature = "fuzzing")]

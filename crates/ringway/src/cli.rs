@@ -1,9 +1,11 @@
 //! The command line: one clap definition from which the parser, `--help`, the man pages, the
 //! completions and `docs/reference/cli.md` are made.
 
+mod file;
 mod gate;
 mod member;
 mod ring;
+mod service;
 mod values;
 
 use std::ffi::OsString;
@@ -11,9 +13,10 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+pub(crate) use file::{gate_options, with_file};
 pub(crate) use gate::{
     ApplyArgs, AuditArgs, CachePlace, CheckArgs, ClassifyArgs, ConfirmArgs, DiffArgs, DoctorArgs,
-    DownArgs, FlowsArgs, GateCommand, GateStatusArgs, LookArgs, PathChoice, ReplayArgs,
+    DownArgs, FlowsArgs, GateCommand, GateStatusArgs, LookArgs, PathChoice, ReplayArgs, STATE,
     SignatureArgs, TopArgs, TopBy, UpArgs, WhyArgs,
 };
 pub(crate) use member::{
@@ -24,6 +27,7 @@ pub(crate) use ring::{
     AdmitArgs, InitArgs, InviteArgs, JudgeArgs, PublishArgs, RevokeArgs, RingCommand,
     RingRotateArgs, RoleArg, ServeArgs,
 };
+pub(crate) use service::{ServiceCommand, ServiceInstallArgs, ServiceName, ServiceRemoveArgs};
 
 /// What stands below the options in `ringway --help`.
 const EXAMPLES: &str = "\
@@ -127,6 +131,9 @@ pub(crate) enum Command {
     /// The gateway: which application each flow is, and what happens to it
     #[command(subcommand, arg_required_else_help = true)]
     Gate(GateCommand),
+    /// The daemons as services of systemd, where no package has made them so
+    #[command(subcommand, arg_required_else_help = true)]
+    Service(ServiceCommand),
     /// Says where the benchmarks are: `ringway-bench`
     #[command(hide = true, disable_help_flag = true)]
     Bench(MovedArgs),

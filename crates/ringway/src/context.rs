@@ -1,10 +1,14 @@
 //! What every command gets: how to show results, and the options given.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use ringway_node::home;
 use ringway_terminal::{Failure, Output};
 
 use crate::cli::Global;
+
+/// Where commands reach the member that is a service of this machine.
+pub(crate) const SERVICE_SOCKET: &str = "/run/ringway/node/control.sock";
 
 /// What every command gets.
 #[derive(Clone, Debug)]
@@ -16,18 +20,27 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// Where commands reach the daemon: in the home folder or, unless that was chosen or has a
+    /// member of its own, at the member that is a service of this machine.
+    pub(crate) fn socket(&self) -> Result<PathBuf, Failure> {
+        let home = self.home()?;
+        let service = Path::new(SERVICE_SOCKET);
+        let own = self.chosen_home().is_some() || home::config_path(&home).exists();
+        if !own && service.exists() {
+            return Ok(service.to_owned());
+        }
+        Ok(home::socket_path(&home))
+    }
+
+    /// The home folder that the option names, else the environment.
+    fn chosen_home(&self) -> Option<PathBuf> {
+        let option = self.global.home.clone();
+        option.or_else(|| variable("RINGWAY_HOME"))
+    }
+
     /// The home folder: the option, else the environment.
     pub(crate) fn home(&self) -> Result<PathBuf, Failure> {
-        let variable = |name: &str| {
-            std::env::var_os(name)
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from)
-        };
-        let chosen = self
-            .global
-            .home
-            .clone()
-            .or_else(|| variable("RINGWAY_HOME"));
+        let chosen = self.chosen_home();
         // The default of the XDG Base Directory Specification.
         let data =
             || variable("XDG_DATA_HOME").or_else(|| Some(variable("HOME")?.join(".local/share")));
@@ -41,4 +54,10 @@ impl Context {
             ))
         })
     }
+}
+
+/// A variable of the environment that names a folder.
+fn variable(name: &str) -> Option<PathBuf> {
+    let value = std::env::var_os(name).filter(|value| !value.is_empty());
+    value.map(PathBuf::from)
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::process::Command;
 
+use ringway_node::control::ControlPlace;
 use ringway_node::daemon::{Daemon, Ended, Options};
 use ringway_node::enrol::{self, JoinOptions, Joined};
 
@@ -101,6 +102,10 @@ pub(crate) async fn node(context: &Context, args: &NodeArgs) -> Result<(), Failu
     let options = Options {
         home: context.home()?,
         upload_limit: args.upload_limit,
+        control: ControlPlace {
+            path: args.control.clone(),
+            group: args.control_group.clone(),
+        },
     };
     let mut shutdown = pin!(signals::shutdown(signals, args.exit_with_stdin));
     // A start may wait for the machine's clock and network.

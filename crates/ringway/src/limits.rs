@@ -201,3 +201,8 @@ pub(crate) const SHOWN_EVIDENCE: usize = 128;
 /// Hosts that `gate diff` names for each change.
 /// Source: chosen: a line of a terminal or two. Past it hosts are left out, flows are counted.
 pub(crate) const DIFF_HOSTS: usize = 10;
+
+/// Bytes of a file with a daemon's options.
+/// Source: chosen: a hundred times what all options with their explanations take. Past it the file
+/// is refused.
+pub(crate) const CONFIG_FILE: u64 = 1_048_576;

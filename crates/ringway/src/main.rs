@@ -12,6 +12,7 @@
 //! | `request` | the control socket as the commands see it |
 //! | `status`, `transfers`, `reach` | the commands that ask the daemon |
 //! | `gate` | `gate classify` |
+//! | `service` | `service …`: what systemd needs to run the daemons |
 //! | `pages` | completions, man pages and the Markdown reference |
 //! | `demo` | the main job on one machine, as separate processes of this very program |
 //! | `ports` | free ports on loopback, for the demo |
@@ -36,6 +37,7 @@ mod records;
 mod request;
 mod rotate;
 mod run;
+mod service;
 mod signals;
 mod status;
 mod transfers;

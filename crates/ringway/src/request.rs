@@ -1,17 +1,29 @@
 //! The control socket as the commands see it: typed answers or a [`Failure`].
 
+use std::fs::File;
+
 use ringway_node::control::{
     Client, PathsStatus, Pong, Reply, Request, RouteFound, Status, TransferStatus,
 };
-use ringway_node::home;
 
 use crate::context::Context;
 use ringway_terminal::Failure;
 
 /// Sends one request to the daemon of the chosen home.
 pub(crate) async fn ask(context: &Context, request: &Request) -> Result<Client, Failure> {
-    let socket = home::socket_path(&context.home()?);
+    let socket = context.socket()?;
     Ok(Client::request(&socket, request).await?)
+}
+
+/// Queues a file, which is handed over: the daemon may be another user's.
+pub(crate) async fn send(
+    context: &Context,
+    request: &Request,
+    file: &File,
+) -> Result<TransferStatus, Failure> {
+    let socket = context.socket()?;
+    let client = Client::request_with(&socket, request, Some(file)).await?;
+    only(client, as_transfer).await
 }
 
 /// What the member sees.

@@ -11,9 +11,11 @@ use ringway_gateway::linux::privileges;
 use ringway_terminal::{Failure, Output, explain, start_log};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cli::{Cli, Command, GateCommand, RingCommand};
+use crate::cli::{Cli, Command, GateCommand, RingCommand, with_file};
 use crate::context::Context;
-use crate::{daemon, demo, gate, limits, owner, pages, reach, records, rotate, status, transfers};
+use crate::{
+    daemon, demo, gate, limits, owner, pages, reach, records, rotate, service, status, transfers,
+};
 
 /// Where `ringway bench` went.
 const BENCHMARKS_MOVED: &str = "benchmarks are a program of their own, `ringway-bench`, with the \
@@ -32,6 +34,13 @@ pub(crate) fn main() -> ExitCode {
         warn_of_this_build();
     }
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    let arguments = match with_file(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let json = std::env::args_os().any(|argument| argument == "--json");
+            return Failure::usage(error).report(json);
+        }
+    };
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => return explain(&Cli::command(), &error, &arguments),
@@ -51,6 +60,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
     };
     let mut kernel = None;
     if let Command::Gate(GateCommand::Up(args)) = &cli.command {
+        gate::move_state(&args.state);
         kernel = gate::in_kernel(args)?;
         if let Err(error) = raise_priority() {
             tracing::info!(%error, "packets wait for their answers behind other programs: the gateway may have no nice value below 0 (LimitNICE=-10 in its unit)");
@@ -116,6 +126,7 @@ async fn dispatch(
         Command::Put(args) => records::put(context, args).await?,
         Command::Get(args) => records::get(context, args).await?,
         Command::Gate(command) => gateway(context, command, kernel).await?,
+        Command::Service(command) => service::run(context, &command)?,
         Command::Bench(_) => return Err(Failure::usage(BENCHMARKS_MOVED)),
         Command::Completions(args) => pages::completions(context, &args)?,
         Command::Man(args) => pages::man(context, &args)?,

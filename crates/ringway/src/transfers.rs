@@ -1,6 +1,7 @@
 //! `ringway send`, `transfers`, `priority` and `cancel`.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use indicatif::HumanBytes;
@@ -26,7 +27,7 @@ const SHOWN_NAMES: usize = 2;
 
 /// Sends a file and, unless detached, follows it to its end.
 pub(crate) async fn send(context: &Context, args: &SendArgs) -> Result<(), Failure> {
-    let path = readable_file(&args.file)?;
+    let (path, file) = readable_file(&args.file)?;
     // Caught before the request: from then on Ctrl-C has to explain that the transfer goes on.
     let signals = Signals::catch()?;
     let request = Request::Send {
@@ -34,7 +35,7 @@ pub(crate) async fn send(context: &Context, args: &SendArgs) -> Result<(), Failu
         peer: args.peer.clone(),
         priority: args.priority,
     };
-    let queued = request::transfer(context, &request).await?;
+    let queued = request::send(context, &request, &file).await?;
     if args.detach {
         context
             .output
@@ -101,8 +102,8 @@ async fn follow(
     Ok(last)
 }
 
-/// The absolute path of a file that this user can read.
-fn readable_file(file: &Path) -> Result<PathBuf, Failure> {
+/// The absolute path of a file that this user can read, and the file.
+fn readable_file(file: &Path) -> Result<(PathBuf, File), Failure> {
     let wrong = |reason: &dyn std::fmt::Display| {
         Failure::usage(format_args!(
             "`{}` cannot be sent: {reason}",
@@ -115,8 +116,9 @@ fn readable_file(file: &Path) -> Result<PathBuf, Failure> {
             &"it is not a regular file (pack a folder first, for example with tar)",
         ));
     }
-    std::fs::File::open(file).map_err(|error| wrong(&error))?;
-    std::fs::canonicalize(file).map_err(|error| wrong(&error))
+    let opened = File::open(file).map_err(|error| wrong(&error))?;
+    let path = std::fs::canonicalize(file).map_err(|error| wrong(&error))?;
+    Ok((path, opened))
 }
 
 fn sent_line(transfer: &TransferStatus) -> String {

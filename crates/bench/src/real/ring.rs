@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ringway_node::authority::{Authority, InitOptions, InviteOptions};
 use ringway_node::certificate::Role;
-use ringway_node::control::{Client, Reply, Request, Status};
+use ringway_node::control::{Client, ControlPlace, Reply, Request, Status};
 use ringway_node::daemon::{Daemon, Options, RingMessages, RingSender};
 use ringway_node::enrol;
 use ringway_overlay::RingKey;
@@ -184,6 +184,7 @@ impl Ring {
         let options = Options {
             home,
             upload_limit: None,
+            control: ControlPlace::default(),
         };
         let daemon = runtime.block_on(Daemon::start(options));
         let mut daemon = daemon.map_err(Failure::failed)?;

@@ -1,11 +1,13 @@
 //! The commands' side of the control socket.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::UnixStream;
 
+use super::descriptor;
 use super::message::{ControlError, Reply, Request};
 use crate::limits::CONTROL_LINE;
 
@@ -21,7 +23,7 @@ pub enum ClientError {
         source: io::Error,
     },
     /// It belongs to another user.
-    #[error("{} is another user's: run this as the user whose member it is, or choose your own with --home", path.display())]
+    #[error("{} is another user's: be in the group of that socket (`id` shows yours), run this as the user whose member it is, or choose your own with --home", path.display())]
     NotPermitted {
         /// The socket tried.
         path: PathBuf,
@@ -66,17 +68,30 @@ impl Client {
     /// [`ClientError::NotRunning`] when nothing listens there, [`ClientError::Io`] when sending
     /// fails.
     pub async fn request(socket: &Path, request: &Request) -> Result<Client, ClientError> {
-        let stream = UnixStream::connect(socket).await.map_err(|source| {
+        Client::request_with(socket, request, None).await
+    }
+
+    /// The same with a file that is handed over: that of [`Request::Send`], for a daemon of another
+    /// user.
+    ///
+    /// # Errors
+    /// As [`Client::request`].
+    pub async fn request_with(
+        socket: &Path,
+        request: &Request,
+        file: Option<&File>,
+    ) -> Result<Client, ClientError> {
+        let mut stream = UnixStream::connect(socket).await.map_err(|source| {
             let path = socket.to_owned();
             match source.kind() {
                 io::ErrorKind::PermissionDenied => ClientError::NotPermitted { path },
                 _ => ClientError::NotRunning { path, source },
             }
         })?;
-        let mut reader = BufReader::new(stream);
         let mut line = serde_json::to_vec(request).map_err(ClientError::Incompatible)?;
         line.push(b'\n');
-        reader.get_mut().write_all(&line).await?;
+        descriptor::send(&mut stream, &line, file).await?;
+        let reader = BufReader::new(stream);
         Ok(Client { reader })
     }
 

@@ -18,7 +18,8 @@ pub enum Request {
     /// Queue a file for a peer: answered by one [`Reply::Transfer`] as soon as the transfer is
     /// recorded on disk. It survives a restart of the daemon from then on.
     Send {
-        /// Absolute path of a readable regular file; an array of bytes where it is no UTF-8.
+        /// Absolute path of a readable regular file; an array of bytes where it is no UTF-8. Who is
+        /// not the daemon's user hands the open file over beside the request.
         #[serde(with = "crate::text::path")]
         path: PathBuf,
         /// Name of a member, or its id in base32.

@@ -1,8 +1,6 @@
 //! The daemon's side of the control socket.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,101 +8,30 @@ use ringway_dtl::Priority;
 use ringway_overlay::limits::{MAX_RECORD_LIFETIME, MAX_RECORD_NAME, MAX_RECORD_VALUE};
 use ringway_overlay::{Destination, Record, RingKey};
 use ringway_transport::{Place, Places};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
-use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
+use super::descriptor::{self, Caller};
 use super::message::{
     ControlError, PathsStatus, Pong, RecordFound, RecordStored, Reply, Request, RouteFound,
     RouteTarget, RouterRef,
 };
+use super::socket::ControlSocket;
 use crate::certificate::Certificate;
 use crate::directory::{Directory, DirectoryError};
-use crate::limits::{CONTROL_CONNECTIONS, CONTROL_LINE, CONTROL_TIME};
+use crate::limits::{CONTROL_CONNECTIONS, CONTROL_TIME};
 use crate::member::MemberHandle;
 use crate::transfer::{TransferError, Transfers};
 
 /// How often a watched transfer is reported.
 const WATCH: Duration = Duration::from_millis(100);
+/// What a member of the socket's group is told that names a file and does not hand it over: the
+/// daemon might read what that one may not.
+const NOT_HANDED: &str = "the file was not handed over, and only the daemon's own user may name one: send it by a `ringway` of this version";
 /// Pause between two pings.
 const PING_PAUSE: Duration = Duration::from_millis(500);
-
-/// Why the socket could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum ControlServerError {
-    /// Another daemon has it.
-    #[error("a daemon runs already at {}: stop it first", .0.display())]
-    Running(PathBuf),
-    /// The system refused.
-    #[error("the control socket {}: {source}", path.display())]
-    Io {
-        /// The socket.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-}
-
-/// The listening socket; its file goes with it.
-#[derive(Debug)]
-pub struct ControlSocket {
-    listener: UnixListener,
-    path: PathBuf,
-}
-
-impl ControlSocket {
-    /// Listens at `path`, for this user only. A socket that a killed daemon has left is replaced.
-    ///
-    /// # Errors
-    /// Another daemon has it, or the system refuses.
-    pub async fn bind(path: &Path) -> Result<ControlSocket, ControlServerError> {
-        let failed = |source| ControlServerError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        if UnixStream::connect(path).await.is_ok() {
-            return Err(ControlServerError::Running(path.to_owned()));
-        }
-        // Made under another name and moved: at no moment can others connect, or is the old one
-        // half gone.
-        let fresh = path.with_extension(format!("sock.{}", std::process::id()));
-        remove_if_there(&fresh).map_err(failed)?;
-        let listener = UnixListener::bind(&fresh).map_err(failed)?;
-        std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        std::fs::rename(&fresh, path).map_err(failed)?;
-        let path = path.to_owned();
-        Ok(ControlSocket { listener, path })
-    }
-
-    /// The next connection. What the system refuses for a moment is tried again.
-    pub async fn accept(&self) -> UnixStream {
-        loop {
-            match self.listener.accept().await {
-                Ok((stream, _)) => return stream,
-                Err(error) => {
-                    tracing::warn!(%error, "accepting a control connection failed");
-                    tokio::time::sleep(Duration::from_millis(200)).await;
-                }
-            }
-        }
-    }
-}
-
-impl Drop for ControlSocket {
-    fn drop(&mut self) {
-        if let Err(error) = remove_if_there(&self.path) {
-            tracing::warn!(%error, "the control socket stays behind");
-        }
-    }
-}
-
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
 
 /// What requests are answered from.
 #[derive(Clone, Debug)]
@@ -141,18 +68,16 @@ impl Answers {
 }
 
 async fn answer(stream: UnixStream, services: &Services, place: Place) -> io::Result<()> {
-    let (reading, writing) = stream.into_split();
-    let mut answers = Answers(writing);
-    let mut line = String::new();
-    let limit = u64::try_from(CONTROL_LINE).unwrap_or(u64::MAX);
-    let mut reading = BufReader::new(reading).take(limit);
-    tokio::select! {
-        read = timeout(CONTROL_TIME, reading.read_line(&mut line)) => read??,
+    let (line, file) = tokio::select! {
+        read = timeout(CONTROL_TIME, descriptor::receive(&stream)) => read??,
         () = place.must_go() => return Err(io::ErrorKind::ConnectionAborted.into()),
     };
     place.keep();
-    let outcome = match serde_json::from_str(&line) {
-        Ok(request) => services.handle(request, &mut answers).await,
+    let caller = Caller::of(&stream, file);
+    let (_reading, writing) = stream.into_split();
+    let mut answers = Answers(writing);
+    let outcome = match serde_json::from_slice(&line) {
+        Ok(request) => services.handle(request, caller, &mut answers).await,
         Err(error) => Err(Failure::Usage(format!("the request is malformed: {error}"))),
     };
     match outcome {
@@ -210,7 +135,12 @@ impl From<DirectoryError> for Failure {
 }
 
 impl Services {
-    async fn handle(&self, request: Request, answers: &mut Answers) -> Result<(), Failure> {
+    async fn handle(
+        &self,
+        request: Request,
+        caller: Caller,
+        answers: &mut Answers,
+    ) -> Result<(), Failure> {
         match request {
             Request::Status => {
                 let status = self.member.status().await;
@@ -228,10 +158,11 @@ impl Services {
                 if !path.is_absolute() {
                     return Err(Failure::Usage("the path must be absolute".to_owned()));
                 }
+                let file = caller.into_file(&path);
+                let file = file.ok_or_else(|| Failure::Usage(NOT_HANDED.to_owned()))?;
                 let peer = self.directory.find(&peer).await?;
-                let status = self
-                    .transfers
-                    .send(&path, &peer, &self.certificate, priority)?;
+                let own = &self.certificate;
+                let status = self.transfers.send(file, &peer, own, priority)?;
                 answers.send(&Reply::Transfer(Box::new(status))).await?;
             }
             Request::Transfers => {

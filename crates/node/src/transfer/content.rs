@@ -3,9 +3,9 @@
 //!
 //! All of this waits for the disk and belongs on a blocking thread.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, BufReader, BufWriter, Read, Seek as _, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,15 +37,21 @@ pub(super) struct Source {
 impl Source {
     /// Reads the file at `path` once; the hash tree goes to `tree_path`.
     pub(super) fn open(path: &Path, tree_path: &Path) -> io::Result<Source> {
-        let hashed = Source::hash(path, tree_path);
+        Source::read(File::open(path)?, tree_path)
+    }
+
+    /// Reads `file` once, from its beginning; the hash tree goes to `tree_path`.
+    pub(super) fn read(mut file: File, tree_path: &Path) -> io::Result<Source> {
+        // Who has handed it over may have read from it.
+        file.rewind()?;
+        let hashed = Source::hash(file, tree_path);
         if hashed.is_err() {
             remove_if_there(tree_path);
         }
         hashed
     }
 
-    fn hash(path: &Path, tree_path: &Path) -> io::Result<Source> {
-        let file = File::open(path)?;
+    fn hash(file: File, tree_path: &Path) -> io::Result<Source> {
         let size = file.metadata()?.len();
         let tree = BaoTree::new(size, BLOCK);
         let tree_file = private_file(tree_path, true)?;
@@ -181,6 +187,7 @@ impl Partial {
     /// between, this finds what it has put there.
     pub(super) fn finish(&self, folder: &Path, name: &str) -> io::Result<PathBuf> {
         self.file.set_len(self.size)?;
+        share_with_group(folder, &self.file)?;
         self.file.sync_all()?;
         let own = self.file.metadata()?;
         for attempt in 1..1_000_u32 {
@@ -218,6 +225,16 @@ impl Partial {
             remove_if_there(&folder.join(format!("{stem}.{extension}")));
         }
     }
+}
+
+/// A folder with the set-group-ID bit that its group may read is there for the people of that
+/// group: then so is what comes into it. Elsewhere files stay the daemon's user's.
+fn share_with_group(folder: &Path, file: &File) -> io::Result<()> {
+    const FOR_GROUP: u32 = 0o2050;
+    if std::fs::metadata(folder)?.mode() & FOR_GROUP == FOR_GROUP {
+        file.set_permissions(Permissions::from_mode(0o640))?;
+    }
+    Ok(())
 }
 
 fn remove_if_there(path: &Path) {
@@ -443,6 +460,18 @@ mod tests {
         Partial::discard(folder.path(), "x");
         assert_eq!(std::fs::read(folder.path().join("f")).unwrap(), data);
         assert!(!folder.path().join("f (2)").exists());
+    }
+
+    #[test]
+    fn shared_folders_files_are_for_its_group() {
+        for (folder_mode, mode) in [(0o700, 0o600), (0o750, 0o600), (0o2750, 0o640)] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path();
+            std::fs::set_permissions(path, Permissions::from_mode(folder_mode)).unwrap();
+            let partial = Partial::open(path, "x", 0, blake3::hash(b"")).unwrap();
+            let file = partial.finish(path, "f").unwrap();
+            assert_eq!(std::fs::metadata(file).unwrap().mode() & 0o777, mode);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A transfer in memory: what is on disk about it, and what happens to it now.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -55,6 +56,8 @@ pub(super) struct Live {
     pub(super) attempts: watch::Sender<u64>,
     /// A partial file that a superseded attempt has checked, for the next one.
     checked: Mutex<Option<Checked>>,
+    /// The file that was handed over, until it is read for its hash.
+    handed: Mutex<Option<File>>,
     /// Held by the attempt that runs.
     pub(super) running: tokio::sync::Mutex<()>,
     /// What was so at moments of the last second.
@@ -118,6 +121,7 @@ impl Live {
             moved: Notify::new(),
             attempts: watch::Sender::new(0),
             checked: Mutex::new(None),
+            handed: Mutex::new(None),
             running: tokio::sync::Mutex::new(()),
             samples: Mutex::default(),
             writes: Mutex::default(),
@@ -210,6 +214,15 @@ impl Live {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take()
+    }
+
+    pub(super) fn hand_over(&self, file: Option<File>) {
+        *self.handed.lock().unwrap_or_else(PoisonError::into_inner) = file;
+    }
+
+    pub(super) fn take_handed(&self) -> Option<File> {
+        let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        handed.take()
     }
 
     /// Ends what carries the transfer, if anything does.
@@ -466,6 +479,7 @@ mod tests {
             active: Duration::ZERO,
             moved: 0,
             offered: false,
+            handed: false,
         })
     }
 

@@ -383,6 +383,7 @@ fn register(context: &Context, peer: MemberId, offer: &Offer) -> Result<Arc<Live
         active: Duration::ZERO,
         moved: 0,
         offered: false,
+        handed: false,
     };
     context
         .add(record)

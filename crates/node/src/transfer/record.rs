@@ -117,6 +117,9 @@ pub(crate) struct Record {
     pub(crate) moved: u64,
     /// Of a transfer that goes out: whether the receiver knows of it, and not of its end.
     pub(crate) offered: bool,
+    /// Of a transfer that goes out: whether somebody else has opened the file and handed it over.
+    /// Then its path is only a name: nothing is read from there.
+    pub(crate) handed: bool,
 }
 
 #[cfg(test)]

@@ -32,6 +32,9 @@ use crate::text::printable;
 /// Why an attempt ends that has stood still for too long.
 const NO_TURN: &str = "the upload limit leaves nothing to it";
 const NOT_TAKEN: &str = "the peer takes nothing";
+/// Why a transfer ends whose file came as a descriptor: that went with the daemon before this one.
+const NOT_HANDED: &str =
+    "the file was handed over, which ended with the daemon's restart: send it again";
 const NOT_SAID: &str = "the peer does not say that it has the file";
 
 /// Why an attempt ended without the file being there.
@@ -100,6 +103,8 @@ pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
         _ = cancelled.wait_for(|cancelled| *cancelled) => live.close(GIVEN_UP, "cancelled"),
     }
     live.set_channel(None);
+    // Of one that was never read.
+    live.hand_over(None);
     give_up::run(context, live).await;
 }
 
@@ -218,8 +223,15 @@ async fn read_source(context: &Context, live: &Live) -> Result<Arc<Source>, Ende
     context.set_phase(live, Phase::Hashing, None);
     let record = live.record();
     let tree = context.trees.join(format!("{}.tree", record.id));
-    let path = record.path.clone();
-    let opened = tokio::task::spawn_blocking(move || Source::open(&path, &tree)).await;
+    let (path, handed) = (record.path.clone(), live.take_handed());
+    if record.handed && handed.is_none() {
+        return Err(Ended::Never(NOT_HANDED.to_owned()));
+    }
+    let opened = tokio::task::spawn_blocking(move || match handed {
+        Some(file) => Source::read(file, &tree),
+        None => Source::open(&path, &tree),
+    });
+    let opened = opened.await;
     let source = opened
         .map_err(|error| Ended::Later(error.to_string()))?
         .map_err(|error| Ended::Never(format!("{}: {error}", record.path.display())))?;

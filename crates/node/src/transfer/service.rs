@@ -1,7 +1,7 @@
 //! All transfers of a member: what the control socket asks for, and the tasks that carry it out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use super::live::{Live, SAMPLE};
 use super::patience::Patience;
 use super::record::{Direction, Phase, Record, TransferId};
+use super::to_send::ToSend;
 use super::uplink::Uplink;
 use super::{give_up, receive, send};
 use crate::certificate::Certificate;
@@ -323,7 +324,7 @@ impl Transfers {
     /// Queues a file. It is on disk, and will survive a restart, when this returns.
     pub(crate) fn send(
         &self,
-        path: &Path,
+        file: ToSend<'_>,
         peer: &Certificate,
         own: &Certificate,
         priority: Priority,
@@ -331,17 +332,8 @@ impl Transfers {
         if peer.member() == own.member() {
             return Err(TransferError::Oneself);
         }
-        let file_error = |source| TransferError::File {
-            path: path.to_owned(),
-            source,
-        };
-        let metadata = std::fs::metadata(path).map_err(file_error)?;
-        // Before it is opened: opening a named pipe waits for its other end.
-        if !metadata.is_file() {
-            return Err(TransferError::NotAFile(path.to_owned()));
-        }
-        // Whether it can be read is better known now than later.
-        std::fs::File::open(path).map_err(file_error)?;
+        let path = file.path;
+        let size = file.readable_size()?;
         if self.context.open_transfers(Direction::Send, None) >= QUEUED_SENDS {
             return Err(TransferError::TooMany);
         }
@@ -357,7 +349,7 @@ impl Transfers {
             file: path
                 .file_name()
                 .map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
-            size: metadata.len(),
+            size,
             priority,
             phase: Phase::Waiting,
             reason: None,
@@ -366,8 +358,10 @@ impl Transfers {
             active: Duration::ZERO,
             moved: 0,
             offered: false,
+            handed: file.handed.is_some(),
         };
         let live = self.context.add(record)?;
+        live.hand_over(file.handed);
         let status = self.context.status(&live);
         tokio::spawn(send::run(Arc::clone(&self.context), live));
         Ok(status)

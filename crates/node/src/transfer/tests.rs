@@ -1,7 +1,9 @@
 //! Transfers with a member that does as it likes.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use tokio::time::timeout;
 use super::content::{Source, from_wire};
 use super::patience::Patience;
 use super::service::{Setup, TransferError, Transfers};
+use super::to_send::ToSend;
 use super::wire::{Frame, Offer};
 use crate::certificate::{Certificate, CertificateFields};
 use crate::config::ReceiveConfig;
@@ -156,7 +159,7 @@ impl Bench {
 
     fn send_to(&self, peer: &Certificate) -> Result<TransferStatus, TransferError> {
         self.transfers
-            .send(&self.file(), peer, &self.own, Priority::NORMAL)
+            .send(ToSend::at(&self.file()), peer, &self.own, Priority::NORMAL)
     }
 
     /// A further member of the ring, which no search finds.
@@ -286,7 +289,9 @@ async fn names_that_are_no_text_survive() {
     let path = bench.home.path().join(name);
     std::fs::write(&path, b"x").unwrap();
     let (peer, own) = (&bench.peers_certificate, &bench.own);
-    let sent = bench.transfers.send(&path, peer, own, Priority::NORMAL);
+    let sent = bench
+        .transfers
+        .send(ToSend::at(&path), peer, own, Priority::NORMAL);
     let sent = sent.unwrap();
     assert_eq!(sent.file, "caf\u{fffd}");
     let json = serde_json::to_string(&sent).unwrap();
@@ -401,6 +406,48 @@ async fn a_revoked_member_brings_no_file_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn handed_file_is_not_opened_by_its_path() {
+    let bench = bench(true);
+    let path = Path::new("/absent/report.pdf");
+    let send = |file: File| {
+        let handed = ToSend {
+            path,
+            handed: Some(file),
+        };
+        let (peer, own) = (&bench.peers_certificate, &bench.own);
+        bench.transfers.send(handed, peer, own, Priority::NORMAL)
+    };
+    let real = bench.home.path().join("real");
+    std::fs::write(&real, b"report").unwrap();
+    let for_writing = File::options().write(true).open(&real).unwrap();
+    let refused = send(for_writing);
+    assert!(
+        matches!(refused, Err(TransferError::File { .. })),
+        "{refused:?}"
+    );
+    let folder = send(File::open(bench.home.path()).unwrap());
+    assert!(
+        matches!(folder, Err(TransferError::NotAFile(_))),
+        "{folder:?}"
+    );
+    let sent = send(File::open(&real).unwrap()).unwrap();
+    assert_eq!((sent.file.as_str(), sent.size), ("report.pdf", 6));
+    bench.directory.admit(bench.own.as_bytes()).unwrap();
+    let connection = timeout(PATIENCE, bench.peer.accept())
+        .await
+        .unwrap()
+        .unwrap();
+    let (_sink, mut stream) = connection.accept_bi().await.unwrap();
+    let Frame::Offer(offer) = Frame::read(&mut stream).await.unwrap() else {
+        panic!("no offer");
+    };
+    assert_eq!(offer.hash, (*blake3::hash(b"report").as_bytes()).into());
+    // A daemon that starts again does not believe the path.
+    let kept = bench.state.transfers().unwrap();
+    assert!(kept.iter().all(|record| record.handed));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_changed_file_ends_its_transfer() {
     let bench = bench(true);
     let path = bench.home.path().join("file");
@@ -408,7 +455,7 @@ async fn a_changed_file_ends_its_transfer() {
     let sent = bench
         .transfers
         .send(
-            &path,
+            ToSend::at(&path),
             &bench.peers_certificate,
             &bench.own,
             Priority::NORMAL,
@@ -442,7 +489,9 @@ async fn accepted(bench: &Bench, size: usize) -> (String, QuicConnection, SendSt
     let path = bench.home.path().join("file");
     std::fs::write(&path, vec![1; size]).unwrap();
     let (peer, own) = (&bench.peers_certificate, &bench.own);
-    let sent = bench.transfers.send(&path, peer, own, Priority::NORMAL);
+    let sent = bench
+        .transfers
+        .send(ToSend::at(&path), peer, own, Priority::NORMAL);
     bench.directory.admit(bench.own.as_bytes()).unwrap();
     let connection = timeout(PATIENCE, bench.peer.accept()).await;
     let connection = connection.unwrap().unwrap();

@@ -11,6 +11,9 @@ use ringway_gateway::service::EveTarget;
 
 use super::values;
 
+/// The gateway's folder: audit, history, kept files.
+pub(crate) const STATE: &str = "/var/lib/ringway-gate";
+
 /// The gateway's commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum GateCommand {
@@ -94,13 +97,19 @@ Examples:
   ringway gate check --json *.toml | jq 'select(.passed | not)'
   ringway gate check --yara /etc/ringway/rules
   ringway gate check office.toml --yara own.yar --yara /etc/ringway/rules
+  ringway gate check --config /etc/ringway/gate.toml
 
 Exit code 2 if a file is no policy, or a YARA rule is wrong (each fault has its line on stderr); 1 if one of a policy's
 tests fails.")]
 pub(crate) struct CheckArgs {
     /// The policies
-    #[arg(required_unless_present = "yara", value_name = "FILE")]
+    #[arg(required_unless_present_any = ["yara", "config"], value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+
+    /// A file of options, as `gate up --config` reads it: its keys and values, and the policy, the
+    /// YARA rules and the signatures that it names
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 
     /// YARA rules, compiled as `gate up` does: a file, or a folder with files that end in .yar or
     /// .yara; can be given several times
@@ -151,11 +160,17 @@ Examples:
   ringway gate up --policy office.toml --inside lan0 --outside wan0
   ringway gate up --policy office.toml --inside lan0 --outside wan0 --enforce --eve /var/log/ringway/eve.json
   ringway gate up --policy office.toml --inside lan0 --outside wan0 --eve unix:/run/collector.sock --eve-types alert,tls,dns
+  ringway gate up --config /etc/ringway/gate.toml
 
 Without --enforce everything goes on, and what would have happened is written down. Needs root, or CAP_NET_ADMIN and
 CAP_NET_RAW (and CAP_BPF and CAP_PERFMON for --path kernel), and iptables; classes of bandwidth and --path kernel need tc. Runs until Ctrl-C or SIGTERM, and then takes
 its rules out again. If it is killed, traffic goes on, or stops where the policy says `failure = \"closed\"`.")]
 pub(crate) struct UpArgs {
+    /// Take options from this file, too: TOML, with the names that they have here without `--`;
+    /// what is given here wins
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
     /// The policy
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: PathBuf,
@@ -176,8 +191,12 @@ pub(crate) struct UpArgs {
     #[arg(long)]
     pub(crate) enforce: bool,
 
+    /// Observe, whatever the file of --config says
+    #[arg(long, conflicts_with = "enforce")]
+    pub(crate) observe: bool,
+
     /// The folder of the audit
-    #[arg(long, value_name = "FOLDER", default_value = "/var/lib/ringway/gate")]
+    #[arg(long, value_name = "FOLDER", default_value = STATE)]
     pub(crate) state: PathBuf,
 
     /// For how long the audit is kept, and files with it
@@ -397,7 +416,7 @@ pub(crate) struct DownArgs {
     pub(crate) interfaces: Vec<String>,
 
     /// The gateway's folder, which says how the kernel counted before
-    #[arg(long, value_name = "FOLDER", default_value = "/var/lib/ringway/gate")]
+    #[arg(long, value_name = "FOLDER", default_value = STATE)]
     pub(crate) state: PathBuf,
 
     #[command(flatten)]
@@ -584,7 +603,7 @@ pub(crate) struct AuditArgs {
     pub(crate) most: usize,
 
     /// The folder of the audit
-    #[arg(long, value_name = "FOLDER", default_value = "/var/lib/ringway/gate")]
+    #[arg(long, value_name = "FOLDER", default_value = STATE)]
     pub(crate) state: PathBuf,
 }
 
@@ -614,6 +633,6 @@ pub(crate) struct DiffArgs {
     pub(crate) signatures: SignatureArgs,
 
     /// The folder of the gateway
-    #[arg(long, value_name = "FOLDER", default_value = "/var/lib/ringway/gate")]
+    #[arg(long, value_name = "FOLDER", default_value = STATE)]
     pub(crate) state: PathBuf,
 }

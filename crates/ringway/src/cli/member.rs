@@ -58,8 +58,20 @@ pub(crate) struct JoinArgs {
 
 /// `ringway node`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  ringway node\n  ringway node --upload-limit 20MiB -v")]
+#[command(
+    after_help = "Examples:\n  ringway node\n  ringway node --upload-limit 20MiB -v\n  ringway node --config /etc/ringway/node.toml"
+)]
 pub(crate) struct NodeArgs {
+    /// Take options from this file, too: TOML, with the names that they have here without `--`, and
+    /// `home`; what is given here wins
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The control socket [default: control.sock in the home folder]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) control: Option<PathBuf>,
+    /// A group whose members may use the control socket, as this user may
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) control_group: Option<String>,
     /// Most bytes a second for all sent files together, such as 20MiB
     #[arg(long, value_name = "RATE", value_parser = values::bytes)]
     pub(crate) upload_limit: Option<u64>,

@@ -75,9 +75,13 @@ pub(crate) struct InitArgs {
 /// `ringway ring serve`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ringway ring serve\n  ringway ring serve --dir /srv/ring --json"
+    after_help = "Examples:\n  ringway ring serve\n  ringway ring serve --dir /srv/ring --json\n  ringway ring serve --config /etc/ringway/authority.toml"
 )]
 pub(crate) struct ServeArgs {
+    /// Take options from this file, too: TOML, with the names that they have here without `--`, and
+    /// `home`; what is given here wins
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Where the authority is.
     #[command(flatten)]
     pub(crate) folder: AuthorityFolder,

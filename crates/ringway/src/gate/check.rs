@@ -8,12 +8,14 @@ use ringway_gateway::scan::{YaraError, YaraFault, YaraRules};
 use serde::Serialize;
 
 use super::rules;
-use crate::cli::CheckArgs;
+use crate::cli::{CheckArgs, gate_options};
 use crate::context::Context;
 use ringway_terminal::{Failure, report_line};
 
 /// Name and version of the form of what is printed.
 const SCHEMA: &str = "ringway.gate.check/1";
+/// The same of what is printed of a file of options.
+const CONFIG_SCHEMA: &str = "ringway.gate.check.config/1";
 /// The same of what is printed of YARA rules.
 const YARA_SCHEMA: &str = "ringway.gate.check.yara/1";
 
@@ -23,6 +25,17 @@ struct CheckedTest<'a> {
     file: String,
     #[serde(flatten)]
     outcome: &'a Outcome,
+}
+
+/// A file of options without a fault.
+#[derive(Serialize)]
+struct CheckedOptions<'a> {
+    file: String,
+    /// How many it sets.
+    options: usize,
+    enforce: bool,
+    inside: &'a [String],
+    outside: &'a [String],
 }
 
 /// What is found of YARA rules.
@@ -49,7 +62,9 @@ pub(crate) fn check(context: &Context, args: &CheckArgs) -> Result<(), Failure> 
     let mut wrong = None;
     let policies = args.files.iter().map(|file| check_one(context, file, &set));
     let rules = (!args.yara.is_empty()).then(|| check_rules(context, &args.yara));
-    for checked in policies.chain(rules) {
+    let options = args.config.as_deref();
+    let options = options.map(|file| check_options(context, file));
+    for checked in policies.chain(rules).chain(options) {
         if let Err(failure) = checked {
             if matches!(failure, Failure::OutputClosed) {
                 return Err(failure);
@@ -60,6 +75,32 @@ pub(crate) fn check(context: &Context, args: &CheckArgs) -> Result<(), Failure> 
         }
     }
     wrong.map_or(Ok(()), Err)
+}
+
+/// Checks a file of options, and the files that it names, as `gate up` reads them.
+fn check_options(context: &Context, file: &Path) -> Result<(), Failure> {
+    let (args, options) = gate_options(file).map_err(Failure::usage)?;
+    let set = rules::signatures(&args.look.signatures)?;
+    check_one(context, &args.policy, &set)?;
+    rules::classifier(set, &args.look)?;
+    if !args.yara.is_empty() {
+        check_rules(context, &args.yara)?;
+    }
+    let checked = CheckedOptions {
+        file: file.display().to_string(),
+        options,
+        enforce: args.enforce,
+        inside: &args.inside,
+        outside: &args.outside,
+    };
+    context.output.either(CONFIG_SCHEMA, &checked, || {
+        let does = if args.enforce { "enforces" } else { "observes" };
+        let (inside, outside) = (args.inside.join(" "), args.outside.join(" "));
+        format!(
+            "{}: {options} options; it {does} {inside} <-> {outside}",
+            checked.file
+        )
+    })
 }
 
 fn show_earlier(failure: &Failure, json: bool) {

@@ -28,6 +28,7 @@ mod resume;
 mod revocation;
 mod rotate;
 mod routes;
+mod services;
 mod spoken;
 mod stopped;
 mod transports;

@@ -47,6 +47,7 @@ fn left(bench: &Bench, id: u128, phase: Phase) {
         active: Duration::ZERO,
         moved: 0,
         offered: true,
+        handed: false,
     };
     bench.state.put_transfer(&record).unwrap();
 }
