@@ -154,7 +154,7 @@ impl Program {
         arguments: &[&str],
     ) -> Result<(Daemon, Value), Failure> {
         let words = [arguments, &["-v", "--exit-with-stdin"]].concat();
-        let (mut daemon, mut objects) = self.listen(name, home, &words)?;
+        let (mut daemon, mut objects) = self.listen(name, home, &words, &[])?;
         let first = timeout(DEMO_READY, objects.next()).await;
         let ready = first.map_err(|_| failed(home, arguments, "it was not ready in time"))?;
         let Some(ready) = ready.map_err(|failure| failed(home, arguments, failure.message()))?
@@ -173,12 +173,14 @@ impl Program {
         Ok((daemon, ready))
     }
 
-    /// Starts a process that ends when its stdin closes, and gives what it prints.
+    /// Starts a process that ends when its stdin closes, with these variables besides, and gives
+    /// what it prints.
     pub(super) fn listen(
         &self,
         name: &str,
         home: &Path,
         arguments: &[&str],
+        variables: &[(&str, PathBuf)],
     ) -> Result<(Daemon, Objects), Failure> {
         let cannot = |error: std::io::Error| failed(home, arguments, &error.to_string());
         let file = std::fs::OpenOptions::new()
@@ -188,6 +190,7 @@ impl Program {
             .map_err(cannot)?;
         let mut command = self.command(home, arguments);
         command
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(file);

@@ -168,7 +168,11 @@ impl Stage {
         std::fs::create_dir(&home).map_err(|error| {
             Failure::failed(format_args!("making `{}` failed: {error}", home.display()))
         })?;
-        let (daemon, objects) = self.program.listen(BORDER, &home, &["demo-border"])?;
+        // What iptables' older form locks belongs to root outside of the namespaces.
+        let lock = [("XTABLES_LOCKFILE", home.join("xtables.lock"))];
+        let (daemon, objects) = self
+            .program
+            .listen(BORDER, &home, &["demo-border"], &lock)?;
         self.border = Some(daemon);
         Ok(objects)
     }

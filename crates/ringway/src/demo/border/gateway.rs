@@ -122,8 +122,6 @@ impl Gateway {
             .arg(&state)
             .arg("--control")
             .arg(&control);
-        // What iptables' older form locks is root's own elsewhere.
-        command.env("XTABLES_LOCKFILE", place("xtables.lock"));
         let log_file = File::options().create(true).append(true).open(log);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command
