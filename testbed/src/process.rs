@@ -142,6 +142,22 @@ impl Process {
         self.send(Signal::CONT)
     }
 
+    /// Sends SIGHUP, which has a daemon load its configuration again.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn hang_up(&mut self) -> Result<(), TestbedError> {
+        self.send(Signal::HUP)
+    }
+
+    /// Sends SIGUSR1, which has a daemon open its files again.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn reopen(&mut self) -> Result<(), TestbedError> {
+        self.send(Signal::USR1)
+    }
+
     fn send(&mut self, signal: Signal) -> Result<(), TestbedError> {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).map_err(|error| TestbedError::of("sending a signal", error))

@@ -81,7 +81,7 @@ impl Program {
             None => Command::new(&self.executable),
         };
         command.args(arguments);
-        for variable in ["RINGWAY_HOME", "RINGWAY_LOG", "XDG_DATA_HOME"] {
+        for variable in ["RINGWAY_HOME", "RINGWAY_LOG", "RUST_LOG", "XDG_DATA_HOME"] {
             command.env_remove(variable);
         }
         command

@@ -458,6 +458,14 @@ impl Member {
             .map_or(Ok(None), |mut process| process.terminate())
     }
 
+    /// Has its daemon load its configuration again (SIGHUP).
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn reload(&mut self) -> Result<(), TestbedError> {
+        self.process.as_mut().map_or(Ok(()), Process::hang_up)
+    }
+
     /// Everything that its daemons have logged.
     #[must_use]
     pub fn log_text(&self) -> String {

@@ -36,7 +36,7 @@ pub use self::recover::Recovered;
 pub use self::renew::Renewed;
 pub use self::rotate::Rotated;
 pub(crate) use self::server::SharedAuthority;
-pub use self::server::{Server, ServerError};
+pub use self::server::{Server, ServerError, ServerHandle};
 use self::store::Store;
 pub use self::store::{MemberEntry, MemberState, OpenInvite};
 #[cfg(feature = "fuzzing")]

@@ -4,6 +4,8 @@ mod boot;
 mod bring;
 mod key;
 mod lookup;
+mod pulse;
+mod reload;
 mod renew;
 mod routers;
 
@@ -22,6 +24,9 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use self::bring::StatementBringer;
 use self::key::KeyKeeper;
 pub use self::lookup::{NotFound, Owner};
+pub use self::pulse::Pulse;
+use self::reload::Configured;
+pub use self::reload::Reloader;
 use self::renew::CertificateKeeper;
 use self::routers::RouterFollower;
 use crate::certificate::{Certificate, CertificateError, Name, Role};
@@ -186,6 +191,7 @@ pub struct Daemon {
     renewer: CertificateKeeper,
     changes: Changes,
     ready: Ready,
+    configured: Configured,
     messages: Option<Messages>,
     ring_messages: Option<RingMessages>,
 }
@@ -308,13 +314,7 @@ impl Daemon {
         let endpoint = Arc::clone(network.quic());
         let over_links = Arc::clone(network.over_links());
         let ready = Ready::of(&membership, path);
-        let keeping = Keeping {
-            identity: identity.clone(),
-            membership: membership.clone(),
-            state: Arc::clone(&state),
-            directory: Arc::clone(&directory),
-            resolver: config.node.resolver,
-        };
+        let keeping = Keeping::of(&identity, &membership, &state, &directory, &config);
         let (runtime, member, inboxes) = Runtime::new(Setup {
             identity,
             membership,
@@ -330,9 +330,10 @@ impl Daemon {
             over_links,
             member: member.clone(),
             caps: config.caps(options.upload_limit),
-            receive: config.receive,
+            receive: config.receive.clone(),
             home: home.clone(),
         })?;
+        let configured = Configured::new(config, options.upload_limit, own.role(), &home);
         let (keys, bringer, renewer) = keeping.keepers(home, &member, &changes);
         let (messages, ring_messages) = mailboxes(&member, &directory, inboxes);
         let services = Services {
@@ -353,6 +354,7 @@ impl Daemon {
             renewer,
             changes,
             ready,
+            configured,
             messages: Some(messages),
             ring_messages: Some(ring_messages),
         })
@@ -362,6 +364,25 @@ impl Daemon {
     #[must_use]
     pub fn ready(&self) -> &Ready {
         &self.ready
+    }
+
+    /// What asks the member how it does.
+    #[must_use]
+    pub fn pulse(&self) -> Pulse {
+        Pulse {
+            member: self.services.member.clone(),
+            transfers: self.services.transfers.clone(),
+        }
+    }
+
+    /// What reads the configuration again.
+    #[must_use]
+    pub fn reloader(&self) -> Reloader {
+        Reloader {
+            configured: self.configured.clone(),
+            transfers: self.services.transfers.clone(),
+            member: self.services.member.clone(),
+        }
     }
 
     /// The messages of this member's applications; only the first caller gets them. If none asks,
@@ -461,6 +482,22 @@ struct Keeping {
 }
 
 impl Keeping {
+    fn of(
+        identity: &Identity,
+        membership: &Membership,
+        state: &Arc<State>,
+        directory: &Arc<Directory>,
+        config: &Config,
+    ) -> Keeping {
+        Keeping {
+            identity: identity.clone(),
+            membership: membership.clone(),
+            state: Arc::clone(state),
+            directory: Arc::clone(directory),
+            resolver: config.node.resolver,
+        }
+    }
+
     fn keepers(
         self,
         home: PathBuf,
@@ -576,10 +613,7 @@ impl Opened {
             return Err(DaemonError::Revoked);
         }
         home::create_own_folder(&home::trees_path(home))?;
-        home::create_private_folder(&home.join(&config.receive.directory)).map_err(|error| {
-            let reason = format!("{error}; name another folder, such as `directory = \"inbox\"`");
-            config.refuse(Wrong::new("receive.directory", reason))
-        })?;
+        make_inbox(home, &config)?;
         Ok(Opened {
             state,
             membership,
@@ -587,6 +621,17 @@ impl Opened {
             identity,
         })
     }
+}
+
+/// Makes the folder for received files, if it is missing.
+fn make_inbox(home: &Path, config: &Config) -> Result<(), DaemonError> {
+    let made = home::create_private_folder(&home.join(&config.receive.directory));
+    made.map_err(|error| {
+        let reason = format!("{error}; name another folder, such as `directory = \"inbox\"`");
+        config
+            .refuse(Wrong::new("receive.directory", reason))
+            .into()
+    })
 }
 
 /// Whether the certificate is valid now.

@@ -198,6 +198,16 @@ impl Links {
         }
     }
 
+    /// What the user says of paths from now on.
+    pub(crate) fn set_rules(&mut self, now: Instant, rules: &PathRules) {
+        self.rules = rules.clone();
+        for member in self.members() {
+            if let Some(peer) = self.peers.get_mut(&member) {
+                peer.set_rules(now, rules);
+            }
+        }
+    }
+
     /// Counts what leaves; the reader of HELLOs sets the quotas.
     pub(crate) fn quotas(&self) -> &Quotas {
         &self.quotas

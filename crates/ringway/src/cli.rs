@@ -40,7 +40,8 @@ Examples:
   ringway gate classify border.pcapng      name the application of every flow
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.
-Environment: RINGWAY_HOME (as --home), RINGWAY_LOG (log filter, such as ringway_node=debug), NO_COLOR.";
+Environment: RINGWAY_HOME (as --home), RINGWAY_LOG or RUST_LOG (log filter, such as
+ringway_node=debug), NO_COLOR.";
 
 /// What `--version` says: the release, and the commit with its date.
 const VERSION: &str = if ringway_node::INSECURE {
@@ -78,7 +79,7 @@ pub(crate) struct Global {
     /// stderr; `man`, `completions`, `--help` and `--version` print text all the same
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// No progress and no notes on stderr
+    /// No progress and no notes on stderr, and of a daemon's log warnings only
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
     /// More of the log on stderr; may be repeated

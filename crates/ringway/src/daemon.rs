@@ -1,5 +1,6 @@
 //! `ringway join` and `ringway node`: becoming a member, and being one.
 
+use std::convert::Infallible;
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -7,14 +8,15 @@ use std::pin::pin;
 use std::process::Command;
 
 use ringway_node::control::ControlPlace;
-use ringway_node::daemon::{Daemon, Ended, Options};
+use ringway_node::daemon::{Daemon, Ended, Options, Pulse, Reloader};
 use ringway_node::enrol::{self, JoinOptions, Joined};
 
 use crate::cli::{JoinArgs, NodeArgs};
 use crate::context::Context;
 use crate::limits;
 use crate::offline;
-use crate::signals::{self, Signals};
+use crate::signals::{Asked, DaemonSignals, Reloads};
+use crate::supervisor::Supervisor;
 use ringway_terminal::Failure;
 
 /// Enrols this machine.
@@ -98,7 +100,7 @@ fn read_invitation(context: &Context, path: &Path) -> Result<String, Failure> {
 
 /// Runs the member daemon until a signal ends it.
 pub(crate) async fn node(context: &Context, args: &NodeArgs) -> Result<(), Failure> {
-    let signals = Signals::catch()?;
+    let (shutdown, reloads) = DaemonSignals::catch()?.split(args.exit_with_stdin);
     let options = Options {
         home: context.home()?,
         upload_limit: args.upload_limit,
@@ -107,11 +109,13 @@ pub(crate) async fn node(context: &Context, args: &NodeArgs) -> Result<(), Failu
             group: args.control_group.clone(),
         },
     };
-    let mut shutdown = pin!(signals::shutdown(signals, args.exit_with_stdin));
+    let supervisor = Supervisor::of_environment();
+    let mut shutdown = pin!(supervisor.told_of(shutdown));
     // A start may wait for the machine's clock and network.
     let daemon = tokio::select! {
         daemon = Daemon::start(options) => daemon?,
         () = &mut shutdown => return Ok(()),
+        () = supervisor.starting() => return Ok(()),
     };
     let ready = daemon.ready();
     context.output.either("ringway.node/1", &ready, || {
@@ -123,13 +127,40 @@ pub(crate) async fn node(context: &Context, args: &NodeArgs) -> Result<(), Failu
             ready.socket.display()
         )
     })?;
-    match daemon.run(shutdown).await? {
+    let (reloader, pulse) = (daemon.reloader(), daemon.pulse());
+    let ended = tokio::select! {
+        ended = daemon.run(shutdown) => ended?,
+        never = reload(reloads, reloader, &supervisor, &pulse) => match never {},
+        () = supervisor.watch(|| pulse.beat()) => return Ok(()),
+    };
+    match ended {
         Ended::Stopped => Ok(()),
         Ended::Rotated => {
             context
                 .output
                 .note("This member has another key and goes on with that.");
             Err(restart())
+        }
+    }
+}
+
+/// Has the member follow its configuration whenever a signal asks for it.
+async fn reload(
+    mut reloads: Reloads,
+    mut reloader: Reloader,
+    supervisor: &Supervisor,
+    pulse: &Pulse,
+) -> Infallible {
+    loop {
+        // There are no files of its own to open again.
+        if reloads.next().await == Asked::Reload {
+            supervisor.reloading();
+            let status = match reloader.reload().await {
+                Ok(_) => pulse.beat().await.unwrap_or_default(),
+                // It stands in the log as well.
+                Err(error) => format!("the configuration was NOT loaded again: {error}"),
+            };
+            supervisor.ready(&status);
         }
     }
 }

@@ -11,6 +11,7 @@ mod flows;
 mod history;
 mod message;
 mod metrics;
+mod reload;
 mod replay;
 mod rules;
 mod top;

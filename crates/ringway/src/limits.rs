@@ -206,3 +206,17 @@ pub(crate) const DIFF_HOSTS: usize = 10;
 /// Source: chosen: a hundred times what all options with their explanations take. Past it the file
 /// is refused.
 pub(crate) const CONFIG_FILE: u64 = 1_048_576;
+
+/// Time that a start asks its supervisor for, again and again.
+/// Source: chosen: a third of it passes between two requests, so that two may be lost. Past it
+/// without a request the supervisor counts the start as failed.
+pub(crate) const START_EXTENSION: Duration = Duration::from_secs(60);
+
+/// How often a supervisor is notified of a daemon's status, at least.
+/// Source: chosen: a person who looks sees the last minute. A watchdog of less than twice that makes
+/// it oftener.
+pub(crate) const STATUS_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Characters of the status that a supervisor is notified of.
+/// Source: chosen: two lines of a terminal. Past it the text is cut off.
+pub(crate) const SUPERVISOR_STATUS: usize = 200;

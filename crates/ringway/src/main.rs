@@ -16,7 +16,8 @@
 //! | `pages` | completions, man pages and the Markdown reference |
 //! | `demo` | the main job on one machine, as separate processes of this very program |
 //! | `ports` | free ports on loopback, for the demo |
-//! | `signals`, `limits` | what the rest needs from the system, and every bound |
+//! | `signals`, `supervisor` | what ends and reloads daemons, and who is notified of how they do |
+//! | `limits` | every bound |
 //!
 //! A command never reads the member's files by itself: it asks the daemon, over the socket in the
 //! home folder. Only `join`, `node`, `rotate` and `ring …` open them.
@@ -40,6 +41,7 @@ mod run;
 mod service;
 mod signals;
 mod status;
+mod supervisor;
 mod transfers;
 
 use std::process::ExitCode;

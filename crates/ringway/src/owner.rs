@@ -5,13 +5,14 @@ mod judge;
 mod publish;
 mod rotate;
 
+use std::convert::Infallible;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
 use ringway_node::authority::{
-    Authority, InitOptions, InviteOptions, MemberEntry, OpenInvite, Server,
+    Authority, InitOptions, InviteOptions, MemberEntry, OpenInvite, Server, ServerHandle,
 };
 use ringway_node::certificate::Role;
 use ringway_node::home;
@@ -19,8 +20,9 @@ use serde::Serialize;
 
 use crate::cli::{InitArgs, InviteArgs, RevokeArgs, RingCommand, RoleArg, ServeArgs};
 use crate::context::Context;
-use crate::signals::{self, Signals};
+use crate::signals::{Asked, DaemonSignals, Reloads};
 use crate::status::{time_left, unix_seconds};
+use crate::supervisor::Supervisor;
 use ringway_terminal::Failure;
 use ringway_terminal::Table;
 
@@ -106,7 +108,9 @@ fn init(context: &Context, args: InitArgs) -> Result<(), Failure> {
 }
 
 async fn serve(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
-    let mut shutdown = pin!(signals::shutdown(Signals::catch()?, args.exit_with_stdin));
+    let (shutdown, reloads) = DaemonSignals::catch()?.split(args.exit_with_stdin);
+    let supervisor = Supervisor::of_environment();
+    let mut shutdown = pin!(supervisor.told_of(shutdown));
     let authority = open(context, args.folder.dir.clone())?;
     let ring = authority.ring();
     let kept = authority.kept_servers()?;
@@ -120,6 +124,7 @@ async fn serve(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
     let server = tokio::select! {
         server = Server::bind(authority) => server?,
         () = &mut shutdown => return Ok(()),
+        () = supervisor.starting() => return Ok(()),
     };
     let serving = Serving {
         domain: ring.domain,
@@ -139,7 +144,32 @@ async fn serve(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
         let servers = serving.keeps.join(", ");
         context.output.note(&format!("Keeps {servers} current."));
     }
-    Ok(server.run(shutdown).await?)
+    let handle = server.handle();
+    let ended = tokio::select! {
+        ended = server.run(shutdown) => ended,
+        never = republish(reloads, &handle, &supervisor) => match never {},
+        () = supervisor.watch(|| handle.beat()) => Ok(()),
+    };
+    Ok(ended?)
+}
+
+/// Has the zone built again whenever a signal asks for it.
+async fn republish(
+    mut reloads: Reloads,
+    server: &ServerHandle,
+    supervisor: &Supervisor,
+) -> Infallible {
+    loop {
+        // There are no files of its own to open again.
+        if reloads.next().await == Asked::Reload {
+            supervisor.reloading();
+            let status = match server.republish().await {
+                true => server.beat().await.unwrap_or_default(),
+                false => "the zone was NOT published again: see the log".to_owned(),
+            };
+            supervisor.ready(&status);
+        }
+    }
 }
 
 fn invite(context: &Context, args: InviteArgs) -> Result<(), Failure> {

@@ -8,7 +8,8 @@ use clap::{CommandFactory as _, Parser as _};
 use ringway_gateway::linux::kernel::Kernel;
 use ringway_gateway::linux::priority::{raise_priority, reset_priority};
 use ringway_gateway::linux::privileges;
-use ringway_terminal::{Failure, Output, explain, start_log};
+use ringway_terminal::limits::JOINED_LOOK;
+use ringway_terminal::{Failure, Output, explain, show_log_counts, start_log};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::{Cli, Command, GateCommand, RingCommand, with_file};
@@ -53,7 +54,10 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<ExitCode, Failure> {
-    start_log(cli.global.verbose)?;
+    let daemon = is_daemon(&cli.command);
+    // A daemon's log tells what it does, and a command's only what went wrong.
+    let least = u8::from(daemon && !cli.global.quiet);
+    start_log(cli.global.verbose.max(least))?;
     let context = Context {
         output: Output::new(cli.global.json, cli.global.quiet),
         global: cli.global,
@@ -74,18 +78,34 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         gate::confine(args)?;
     }
     let runtime = runtime(&cli.command)?;
+    if daemon {
+        runtime.spawn(show_counts());
+    }
     let result = runtime.block_on(dispatch(&context, cli.command, kernel));
     runtime.shutdown_timeout(limits::RUNTIME_END);
+    show_log_counts(true);
     result
+}
+
+/// Tells how often alike lines came, also where no other line comes.
+async fn show_counts() {
+    loop {
+        tokio::time::sleep(JOINED_LOOK).await;
+        show_log_counts(false);
+    }
+}
+
+/// Whether it runs until it is told to end.
+fn is_daemon(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Node(_) | Command::Ring(RingCommand::Serve(_)) | Command::Gate(GateCommand::Up(_))
+    )
 }
 
 /// Daemons get a thread per core, commands that end at once do with one.
 fn runtime(command: &Command) -> Result<Runtime, Failure> {
-    let daemon = matches!(
-        command,
-        Command::Node(_) | Command::Ring(RingCommand::Serve(_)) | Command::Gate(GateCommand::Up(_))
-    );
-    let mut builder = if daemon {
+    let mut builder = if is_daemon(command) {
         Builder::new_multi_thread()
     } else {
         Builder::new_current_thread()

@@ -33,7 +33,7 @@ use crate::member::MemberId;
 ///
 /// Getters: [`active`](Self::active), [`rtt`](Self::rtt), [`reports`](Self::reports). Commands:
 /// [`offer`](Self::offer), [`adopt`](Self::adopt), [`spend`](Self::spend), [`sent`](Self::sent),
-/// [`abandon`](Self::abandon).
+/// [`abandon`](Self::abandon), [`set_rules`](Self::set_rules).
 #[derive(Debug)]
 pub struct Paths {
     rules: PathRules,
@@ -92,6 +92,15 @@ impl Paths {
     pub fn with_quotas(mut self, member: MemberId, quotas: Quotas) -> Self {
         self.quotas = Some((member, quotas));
         self
+    }
+
+    /// Command: what the user says of paths from now on.
+    pub fn set_rules(&mut self, now: Instant, rules: &PathRules) {
+        self.rules = rules.clone();
+        for entry in &mut self.entries {
+            entry.obey(rules);
+        }
+        self.choose(now);
     }
 
     /// Where to send, if any path works.

@@ -46,7 +46,12 @@ impl Tool {
             .find()
             .ok_or(ToolError::Missing(self.name, self.package))?;
         let wrong = |error| ToolError::Run(self.name, error);
-        let mut child = Command::new(path)
+        let mut command = Command::new(path);
+        // The supervisor is notified of the gateway, not of tools.
+        for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
+            command.env_remove(name);
+        }
+        let mut child = command
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

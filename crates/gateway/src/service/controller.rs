@@ -12,6 +12,7 @@ use super::accounts::{AccountsHandle, Top};
 use super::builder::NamedPolicy;
 use super::error::ServiceError;
 use super::event_writer::{Ended, Written};
+use super::reload::Reload;
 use super::status::GatewayStatus;
 use crate::SignatureSet;
 use crate::accounting::{FlowAccount, Grouping};
@@ -49,6 +50,13 @@ struct InForce {
 struct Trial {
     until: Instant,
     before: InForce,
+}
+
+impl Trial {
+    fn seconds_left(&self) -> u64 {
+        let left = self.until.saturating_duration_since(Instant::now());
+        left.as_secs()
+    }
 }
 
 /// The policy at work, and what to go back to.
@@ -110,6 +118,8 @@ pub struct Controller {
     put_back: AtomicU64,
     /// Why the last look at the rules came to nothing.
     not_looked_after: Mutex<Option<String>>,
+    /// What came of the latest order to load the policy again.
+    pub(super) reload: Mutex<Option<Reload>>,
     wake: Sender<Wake>,
     /// The housekeeping's, which is one thread.
     wakes: Mutex<Receiver<Wake>>,
@@ -161,6 +171,7 @@ impl Controller {
             state: Mutex::new(State { now, trial: None }),
             put_back: AtomicU64::new(0),
             not_looked_after: Mutex::default(),
+            reload: Mutex::default(),
             wake,
             wakes: Mutex::new(wakes),
         }
@@ -266,6 +277,16 @@ impl Controller {
         (state.now.mode, state.now.policy.rules().len())
     }
 
+    /// What the policy at work is called.
+    pub(super) fn policy_name(&self) -> String {
+        held(&self.state).now.name.clone()
+    }
+
+    /// Seconds until the policy on trial is taken back, if one is.
+    pub(super) fn trial_left(&self) -> Option<u64> {
+        held(&self.state).trial.as_ref().map(Trial::seconds_left)
+    }
+
     /// Flows that are over, by application and action.
     #[must_use]
     pub fn ended(&self) -> Vec<Ended> {
@@ -284,12 +305,8 @@ impl Controller {
             mode: state.now.mode,
             policy: state.now.name.clone(),
             rules: state.now.policy.rules().len(),
-            reverts_in_s: (state.trial.as_ref()).map(|trial| {
-                trial
-                    .until
-                    .saturating_duration_since(Instant::now())
-                    .as_secs()
-            }),
+            reverts_in_s: state.trial.as_ref().map(Trial::seconds_left),
+            reload: self.last_reload(),
             queues: u64::try_from(totals.len()).unwrap_or(u64::MAX),
             queues_begun: u64::try_from(self.queues.len()).unwrap_or(u64::MAX),
             rules_put_back: self.put_back.load(Ordering::Relaxed),

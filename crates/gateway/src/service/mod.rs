@@ -15,6 +15,7 @@
 //! | `builder` | the steps above |
 //! | `running` | the parts of a gateway at work, and their end in the right order |
 //! | `controller` | the policy at work, trials of another, and what is asked of the queues |
+//! | `reload` | the policy's file loaded again |
 //! | `queue` | one queue's loop in a thread |
 //! | `installation`, `in_kernel` | what is put into the system, and taken out again |
 //! | `scanners` | YARA rules and clamd, as threads for each queue |
@@ -35,6 +36,7 @@ mod in_kernel;
 mod installation;
 mod joined;
 mod queue;
+mod reload;
 mod running;
 mod scanners;
 mod sensor;
@@ -54,6 +56,7 @@ pub use self::eve::{EveConfig, EveTarget, NoTarget};
 pub use self::event_writer::{Ended, StateConfig, Written};
 pub use self::history::HistoryConfig;
 pub use self::in_kernel::load_kernel;
+pub use self::reload::Reload;
 pub use self::running::{RunningGateway, take_down};
 pub use self::scanners::{ScannerConfig, load_yara};
 pub use self::status::GatewayStatus;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::reload::Reload;
 use crate::linux::kernel::InKernel;
 use crate::linux::terminate::TerminatedTotals;
 use crate::verdict::Mode;
@@ -21,6 +22,9 @@ pub struct GatewayStatus {
     pub rules: usize,
     /// Seconds until the policy is taken back unless it is confirmed.
     pub reverts_in_s: Option<u64>,
+    /// What came of the latest order to load the policy again; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reload: Option<Reload>,
     /// Queues whose loops answer, and how many there should be.
     pub queues: u64,
     /// How many queues there should be.

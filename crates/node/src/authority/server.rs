@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UdpSocket};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::dns::{self, LiveZone, ZoneError};
@@ -70,6 +70,20 @@ impl SharedAuthority {
     }
 }
 
+/// Both ends of what the running servers are asked by.
+#[derive(Debug)]
+struct Orders {
+    sender: mpsc::Sender<Order>,
+    receiver: mpsc::Receiver<Order>,
+}
+
+impl Default for Orders {
+    fn default() -> Orders {
+        let (sender, receiver) = mpsc::channel(1);
+        Orders { sender, receiver }
+    }
+}
+
 /// The bound, not yet running servers.
 #[derive(Debug)]
 pub struct Server {
@@ -80,6 +94,38 @@ pub struct Server {
     dns_address: SocketAddr,
     enrol_address: SocketAddr,
     domain: String,
+    orders: Orders,
+}
+
+/// Asks the running servers. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ServerHandle(mpsc::Sender<Order>);
+
+/// What the task is asked that keeps the zone current.
+#[derive(Debug)]
+enum Order {
+    /// To build the zone of what is on disk now.
+    Publish(oneshot::Sender<bool>),
+    /// How the authority does.
+    Look(oneshot::Sender<Option<String>>),
+}
+
+impl ServerHandle {
+    /// Has the zone built again of what is on disk now, which otherwise is done whenever a command
+    /// has changed the ring. False if it stays as it was, and the log says why.
+    pub async fn republish(&self) -> bool {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.0.send(Order::Publish(reply)).await;
+        sent.is_ok() && answer.await.unwrap_or_default()
+    }
+
+    /// A line about the authority, from the task that keeps its zone current: while that stands
+    /// still this waits, and if the ring cannot be read there is none.
+    pub async fn beat(&self) -> Option<String> {
+        let (reply, answer) = oneshot::channel();
+        self.0.send(Order::Look(reply)).await.ok()?;
+        answer.await.ok()?
+    }
 }
 
 impl Server {
@@ -112,6 +158,7 @@ impl Server {
             dns_listener,
             enrol_listener,
             domain: ring.domain,
+            orders: Orders::default(),
         })
     }
 
@@ -119,6 +166,12 @@ impl Server {
     #[must_use]
     pub fn dns_address(&self) -> SocketAddr {
         self.dns_address
+    }
+
+    /// What asks the servers once they run.
+    #[must_use]
+    pub fn handle(&self) -> ServerHandle {
+        ServerHandle(self.orders.sender.clone())
     }
 
     /// Where members enrol.
@@ -136,6 +189,7 @@ impl Server {
             authority: self.authority.clone(),
             domain: self.domain,
             address: self.dns_address,
+            orders: self.orders.receiver,
         };
         let (generation, catalog) = publisher.build().await?;
         let (renewals, asked) = mpsc::channel(RENEWALS_BY_DNS);
@@ -180,6 +234,7 @@ struct Publisher {
     authority: SharedAuthority,
     domain: String,
     address: SocketAddr,
+    orders: mpsc::Receiver<Order>,
 }
 
 impl Publisher {
@@ -189,30 +244,67 @@ impl Publisher {
         Ok((zone.generation, catalog))
     }
 
-    async fn keep_current(self, zone: LiveZone, mut published: u64) {
+    async fn keep_current(mut self, zone: LiveZone, mut published: u64) {
         let mut tick = tokio::time::interval(REFRESH);
         loop {
-            tick.tick().await;
-            match self
-                .authority
-                .with(|authority| authority.generation())
-                .await
-            {
-                Ok(generation) if generation == published => continue,
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::error!(%error, "the ring could not be read");
-                    continue;
+            let order = tokio::select! {
+                _ = tick.tick() => None,
+                order = self.orders.recv() => order,
+            };
+            match order {
+                None => match self.generation().await {
+                    Some(generation) if generation != published => {
+                        self.publish(&zone, &mut published, false).await;
+                    }
+                    _ => {}
+                },
+                Some(Order::Publish(reply)) => {
+                    let done = self.publish(&zone, &mut published, true).await;
+                    // Who has asked may have gone.
+                    reply.send(done).ok();
                 }
-            }
-            match self.build().await {
-                Ok((generation, catalog)) => {
-                    zone.replace(catalog);
-                    published = generation;
-                    tracing::info!(generation, "zone published");
+                Some(Order::Look(reply)) => {
+                    reply.send(self.look().await).ok();
                 }
-                Err(error) => tracing::error!(%error, "the zone stays as it was"),
             }
         }
+    }
+
+    /// The number of the ring's latest change; none if it cannot be read.
+    async fn generation(&self) -> Option<u64> {
+        let read = self.authority.with(|authority| authority.generation());
+        match read.await {
+            Ok(generation) => Some(generation),
+            Err(error) => {
+                tracing::error!(%error, "the ring could not be read");
+                None
+            }
+        }
+    }
+
+    async fn publish(&self, zone: &LiveZone, published: &mut u64, ordered: bool) -> bool {
+        match self.build().await {
+            Ok((generation, catalog)) => {
+                zone.replace(catalog);
+                *published = generation;
+                tracing::info!(generation, ordered, "zone published");
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, "the zone stays as it was");
+                false
+            }
+        }
+    }
+
+    async fn look(&self) -> Option<String> {
+        let members = self.authority.with(|authority| authority.members());
+        let members = members.await.ok()?;
+        Some(format!(
+            "authority of {}: {} members, DNS at {}",
+            self.domain,
+            members.len(),
+            self.address
+        ))
     }
 }

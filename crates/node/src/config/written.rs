@@ -47,7 +47,8 @@ fn text(resolver: SocketAddr, address: Option<SocketAddr>) -> String {
         ),
     };
     format!(
-        "# Written by `ringway join` for a {role}. Restart `ringway node` after a change.\n\
+        "# Written by `ringway join` for a {role}. After a change SIGHUP has `ringway node` load it\n\
+         # again; sections that count from the next start only are named in its log.\n\
          \n\
          [node]\n\
          # The DNS server that has the ring's records. Remove the line to use the system's resolver.\n\

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use ringway_dtl::Priority;
 use ringway_transport::{
-    Address, AddressDescriptor, LatencyClass, PathProbe, PathReport, Paths, Protocol, Proved,
+    Address, AddressDescriptor, LatencyClass, PathProbe, PathReport, PathRules, Paths, Protocol,
+    Proved,
 };
 
 use super::dial::{Dial, is_mail};
@@ -99,6 +100,11 @@ impl Peer {
     /// Where packets go.
     pub(crate) fn path(&self) -> Option<&Address> {
         self.paths.active()
+    }
+
+    /// What the user says of paths from now on.
+    pub(super) fn set_rules(&mut self, now: Instant, rules: &PathRules) {
+        self.paths.set_rules(now, rules);
     }
 
     /// Every path known and why it is or is not used.

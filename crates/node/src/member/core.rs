@@ -40,6 +40,7 @@ use self::effort::Effort;
 pub(super) use self::hidden::why_no_way;
 use self::lookups::Lookups;
 pub(super) use self::lookups::{LookupNumber, ParentAnswer};
+pub(in crate::member) use self::network::UserRules;
 pub(crate) use self::network::{Arrivals, Network, NetworkError};
 use self::own_hello::OwnHello;
 pub(super) use self::own_hello::{Lent, View};

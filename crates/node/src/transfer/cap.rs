@@ -19,6 +19,8 @@ const HELD_BACK: Duration = Duration::from_secs(1);
 struct Shared {
     scheduler: Scheduler,
     transfers: HashMap<FlowId, Entry>,
+    /// Bytes per second; none once the cap is lifted.
+    rate: Option<u64>,
 }
 
 /// One transfer's, as the cap knows it.
@@ -54,8 +56,6 @@ impl Entry {
 pub(super) struct Cap {
     shared: Arc<Mutex<Shared>>,
     wake: Arc<Notify>,
-    /// Bytes per second.
-    rate: u64,
 }
 
 /// One transfer's entry under a cap; dropping it removes the entry.
@@ -81,17 +81,35 @@ impl Cap {
             shared: Arc::new(Mutex::new(Shared {
                 scheduler: Scheduler::new(Some(rate)),
                 transfers: HashMap::new(),
+                rate: Some(rate),
             })),
             wake: Arc::new(Notify::new()),
-            rate,
         };
         tokio::spawn(cap.clone().run());
         cap
     }
 
-    /// Bytes per second.
-    pub(super) const fn rate(&self) -> u64 {
-        self.rate
+    /// Bytes per second; none once it is lifted.
+    pub(super) fn rate(&self) -> Option<u64> {
+        self.lock().rate
+    }
+
+    /// Another rate from now on, for transfers under way as well.
+    pub(super) fn set_rate(&self, rate: u64) {
+        self.change(Some(rate));
+    }
+
+    /// It holds nothing back any more, and ends with the last transfer under it.
+    pub(super) fn lift(&self) {
+        self.change(None);
+    }
+
+    fn change(&self, rate: Option<u64>) {
+        let mut shared = self.lock();
+        shared.scheduler.set_rate(Instant::now(), rate);
+        shared.rate = rate;
+        drop(shared);
+        self.wake.notify_one();
     }
 
     /// Transfers under the cap.
@@ -105,7 +123,13 @@ impl Cap {
 
     async fn run(self) {
         loop {
-            let next = self.lock().hand_out(Instant::now());
+            let next = {
+                let mut shared = self.lock();
+                if shared.rate.is_none() && shared.transfers.is_empty() {
+                    return;
+                }
+                shared.hand_out(Instant::now())
+            };
             match next {
                 Some(due) => {
                     tokio::select! {
@@ -158,6 +182,11 @@ impl Shared {
 }
 
 impl Turn {
+    /// Whether it is an entry of this cap.
+    pub(super) fn is_under(&self, cap: &Cap) -> bool {
+        Arc::ptr_eq(&self.cap.shared, &cap.shared)
+    }
+
     /// Until when the cap has made this transfer wait, if it has recently.
     pub(super) fn held_back_until(&self, now: Instant) -> Option<Instant> {
         let shared = self.cap.lock();

@@ -1,7 +1,7 @@
 //! The receiver's side: checks offers, takes chunks, keeps what it has when the sender goes away.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -306,7 +306,8 @@ fn refused(reason: &str) -> Ended {
 pub(super) async fn discard(context: &Arc<Context>, live: &Live) {
     let _running = live.running.lock().await;
     live.take_checked();
-    let (folder, stem) = (partial_folder(context), stem(&live.record().id));
+    let record = live.record();
+    let (folder, stem) = (partial_folder(context, &record), stem(&record.id));
     let removing = tokio::task::spawn_blocking(move || Partial::discard(&folder, &stem));
     if let Err(error) = removing.await {
         tracing::warn!(%error, "a partial file stays behind");
@@ -325,10 +326,11 @@ fn register(context: &Context, peer: MemberId, offer: &Offer) -> Result<Arc<Live
     let refuse = refused;
     let certificate = sender(context, peer)?;
     let name = certificate.name().to_string();
-    if !context.receive.accepts(&name) {
+    let receiving = context.receiving();
+    if !receiving.rules.accepts(&name) {
         return Err(refuse("this member takes no files from the sender"));
     }
-    if offer.size > context.receive.max_bytes {
+    if offer.size > receiving.rules.max_bytes {
         return Err(refuse("the file is larger than this member takes"));
     }
     let file =
@@ -372,7 +374,7 @@ fn register(context: &Context, peer: MemberId, offer: &Offer) -> Result<Arc<Live
         peer,
         peer_serial: certificate.serial(),
         peer_name: name,
-        path: context.inbox.join(&file),
+        path: receiving.inbox.join(&file),
         file,
         size: offer.size,
         priority: Priority::NORMAL,
@@ -390,8 +392,15 @@ fn register(context: &Context, peer: MemberId, offer: &Offer) -> Result<Arc<Live
         .map_err(|error| Ended::Refuse(error.to_string(), true))
 }
 
-fn partial_folder(context: &Context) -> PathBuf {
-    context.inbox.join(".partial")
+/// The folder that a file goes to: the inbox as it was when the file was offered first, unless that
+/// has gone, as with a home that was moved.
+fn inbox(context: &Context, record: &Record) -> PathBuf {
+    let began = record.path.parent().filter(|folder| folder.is_dir());
+    began.map_or_else(|| context.receiving().inbox.clone(), Path::to_owned)
+}
+
+fn partial_folder(context: &Context, record: &Record) -> PathBuf {
+    inbox(context, record).join(".partial")
 }
 
 fn stem(id: &TransferId) -> String {
@@ -441,14 +450,15 @@ async fn take_content(
         let reason = "the sender has another key or certificate now";
         return Err(Ended::Lost(reason.to_owned()));
     }
-    let (inbox, name) = (context.inbox.clone(), live.record().file);
+    let record = live.record();
+    let (inbox, name) = (inbox(context, &record), record.file.clone());
     let finished = tokio::task::spawn_blocking(move || partial.finish(&inbox, &name)).await;
     let path = finished
         .map_err(|error| disk(&error))?
         .map_err(|error| disk(&error))?;
     live.lock_record().path = path;
     context.set_phase(live, Phase::Done, None);
-    Partial::discard(&partial_folder(context), &stem(&live.record().id));
+    Partial::discard(&partial_folder(context, &record), &stem(&record.id));
     Ok(())
 }
 
@@ -462,8 +472,9 @@ async fn open_partial(
     live: &Live,
     offer: &Offer,
 ) -> Result<Checked, Ended> {
-    let folder = partial_folder(context);
-    let (id, size) = (live.record().id, offer.size);
+    let record = live.record();
+    let folder = partial_folder(context, &record);
+    let (id, size) = (record.id, offer.size);
     let hash = blake3::Hash::from_bytes(*offer.hash);
     // On a blocking thread: what is there of the file is read and hashed.
     let opened = tokio::task::spawn_blocking(move || {

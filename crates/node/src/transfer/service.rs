@@ -1,7 +1,7 @@
 //! All transfers of a member: what the control socket asks for, and the tasks that carry it out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -87,9 +87,8 @@ pub(super) struct Context {
     pub(super) over_links: Arc<QuicEndpoint>,
     pub(super) member: MemberHandle,
     pub(super) uplink: Uplink,
-    pub(super) receive: ReceiveConfig,
-    /// Where received files go.
-    pub(super) inbox: PathBuf,
+    /// Whose files are taken, and where they go.
+    receiving: Mutex<Arc<Receiving>>,
     /// Where the trees of files on their way out are kept.
     pub(super) trees: PathBuf,
     /// Files that are hashed.
@@ -104,7 +103,29 @@ pub(super) struct Context {
     lines: Mutex<BTreeMap<MemberId, Weak<Semaphore>>>,
 }
 
+/// Whose files are taken, and where they go.
+#[derive(Debug)]
+pub(super) struct Receiving {
+    pub(super) rules: ReceiveConfig,
+    pub(super) inbox: PathBuf,
+}
+
+impl Receiving {
+    fn new(rules: ReceiveConfig, home: &Path) -> Receiving {
+        Receiving {
+            inbox: home.join(&rules.directory),
+            rules,
+        }
+    }
+}
+
 impl Context {
+    /// What counts for files that are offered now.
+    pub(super) fn receiving(&self) -> Arc<Receiving> {
+        let receiving = self.receiving.lock();
+        Arc::clone(&receiving.unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Where transfers to `peer` wait for their turn to look for it.
     pub(super) fn line_to(&self, peer: MemberId) -> Arc<Semaphore> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -277,9 +298,9 @@ impl Transfers {
     }
 
     pub(super) fn start_with(setup: Setup, patience: Patience) -> Result<Transfers, StateError> {
-        let inbox = setup.home.join(&setup.receive.directory);
+        let receiving = Receiving::new(setup.receive, &setup.home);
         let context = Arc::new(Context {
-            inbox,
+            receiving: Mutex::new(Arc::new(receiving)),
             trees: crate::home::trees_path(&setup.home),
             state: setup.state,
             directory: setup.directory,
@@ -294,7 +315,6 @@ impl Transfers {
                     .iter()
                     .map(|capped| (capped.name.as_str(), capped.upload)),
             ),
-            receive: setup.receive,
             hashes: Semaphore::new(HASHES),
             sends: Semaphore::new(SENDS),
             receives: Semaphore::new(RECEIVES),
@@ -372,6 +392,30 @@ impl Transfers {
         let mut all: Vec<Arc<Live>> = self.context.lock().values().cloned().collect();
         all.sort_by_key(|live| live.record().created);
         all.iter().map(|live| self.context.status(live)).collect()
+    }
+
+    /// How many transfers have not ended.
+    pub(crate) fn open(&self) -> usize {
+        let directions = [Direction::Send, Direction::Receive].into_iter();
+        let open = directions.map(|direction| self.context.open_transfers(direction, None));
+        open.sum()
+    }
+
+    /// Other caps and rules from now on: caps for transfers under way as well, rules for files that
+    /// are offered from now on.
+    pub(crate) fn configure(
+        &self,
+        (all, interfaces): (Option<u64>, Vec<InterfaceConfig>),
+        receive: ReceiveConfig,
+        home: &Path,
+    ) {
+        let interfaces = interfaces
+            .iter()
+            .map(|capped| (capped.name.as_str(), capped.upload));
+        self.context.uplink.set(all, interfaces);
+        let receiving = Arc::new(Receiving::new(receive, home));
+        let current = self.context.receiving.lock();
+        *current.unwrap_or_else(PoisonError::into_inner) = receiving;
     }
 
     /// The caps on what is sent, to be shown.

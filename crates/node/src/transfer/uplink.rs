@@ -13,23 +13,33 @@ use crate::control::CapStatus;
 /// All caps of the process. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Uplink {
+    caps: Arc<Mutex<Arc<Caps>>>,
+}
+
+/// The caps at one time.
+#[derive(Debug, Default)]
+struct Caps {
     all: Option<Cap>,
-    interfaces: Arc<BTreeMap<String, Cap>>,
+    interfaces: BTreeMap<String, Cap>,
 }
 
 /// One transfer's entries under the caps that it is subject to; dropping it removes them.
 #[derive(Debug)]
 pub(super) struct Flow {
     uplink: Uplink,
-    all: Option<Turn>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     priority: Priority,
-    /// The interface by which the transfer leaves, and its turn there; none if that has no cap.
-    interface: Option<(String, Arc<Turn>)>,
+    /// The caps that the entries are of.
+    caps: Arc<Caps>,
+    all: Option<Arc<Turn>>,
+    /// The interface by which the transfer leaves, as far as it is known.
+    leaves_by: Option<String>,
+    /// The turn at that interface; none if it has no cap.
+    interface: Option<Arc<Turn>>,
 }
 
 /// A cap that holds a transfer back.
@@ -47,34 +57,71 @@ impl Uplink {
         all: Option<u64>,
         interfaces: impl IntoIterator<Item = (&'a str, u64)>,
     ) -> Uplink {
-        let cap = |rate: u64| (rate > 0).then(|| Cap::start(rate));
-        let capped = interfaces
-            .into_iter()
-            .filter_map(|(name, rate)| Some((name.to_owned(), cap(rate)?)));
-        Uplink {
-            all: all.and_then(cap),
-            interfaces: Arc::new(capped.collect()),
+        let uplink = Uplink {
+            caps: Arc::default(),
+        };
+        uplink.set(all, interfaces);
+        uplink
+    }
+
+    /// Other caps from now on, in bytes per second, for transfers under way as well; 0 and none are
+    /// no cap.
+    pub(super) fn set<'a>(
+        &self,
+        all: Option<u64>,
+        interfaces: impl IntoIterator<Item = (&'a str, u64)>,
+    ) {
+        let mut current = self.caps.lock().unwrap_or_else(PoisonError::into_inner);
+        // A cap that stays keeps its transfers, and what each has had of it.
+        let cap = |earlier: Option<&Cap>, rate: u64| match earlier {
+            _ if rate == 0 => None,
+            Some(cap) => {
+                cap.set_rate(rate);
+                Some(cap.clone())
+            }
+            None => Some(Cap::start(rate)),
+        };
+        let interfaces = interfaces.into_iter().filter_map(|(name, rate)| {
+            let cap = cap(current.interfaces.get(name), rate)?;
+            Some((name.to_owned(), cap))
+        });
+        let next = Caps {
+            all: all.and_then(|rate| cap(current.all.as_ref(), rate)),
+            interfaces: interfaces.collect(),
+        };
+        if let (Some(gone), None) = (&current.all, &next.all) {
+            gone.lift();
         }
+        for (name, gone) in &current.interfaces {
+            if !next.interfaces.contains_key(name) {
+                gone.lift();
+            }
+        }
+        *current = Arc::new(next);
+    }
+
+    fn caps(&self) -> Arc<Caps> {
+        let caps = self.caps.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&caps)
     }
 
     /// Whether it matters by which interface a transfer leaves.
     pub(super) fn has_interface_caps(&self) -> bool {
-        !self.interfaces.is_empty()
+        !self.caps().interfaces.is_empty()
     }
 
     /// The entries of one transfer, which leaves by no interface that has a cap until
     /// [`Flow::leaves_by`] says otherwise.
     pub(super) fn flow(&self, priority: Priority) -> Result<Flow, TooManyFlows> {
-        let all = self
-            .all
-            .as_ref()
-            .map(|cap| cap.turn(priority))
-            .transpose()?;
+        let caps = self.caps();
+        let all = caps.all.as_ref().map(|cap| cap.turn(priority));
         Ok(Flow {
             uplink: self.clone(),
-            all,
             state: Mutex::new(State {
                 priority,
+                all: all.transpose()?.map(Arc::new),
+                caps,
+                leaves_by: None,
                 interface: None,
             }),
         })
@@ -82,15 +129,52 @@ impl Uplink {
 
     /// The caps, to be shown.
     pub(super) fn status(&self) -> Vec<CapStatus> {
-        let status = |interface: Option<&String>, cap: &Cap| CapStatus {
-            interface: interface.cloned(),
-            upload: cap.rate(),
-            transfers: cap.transfers(),
+        let status = |interface: Option<&String>, cap: &Cap| {
+            Some(CapStatus {
+                interface: interface.cloned(),
+                upload: cap.rate()?,
+                transfers: cap.transfers(),
+            })
         };
-        let all = self.all.iter().map(|cap| status(None, cap));
-        let interfaces = self.interfaces.iter();
+        let caps = self.caps();
+        let all = caps.all.iter().map(|cap| status(None, cap));
+        let interfaces = caps.interfaces.iter();
         all.chain(interfaces.map(|(name, cap)| status(Some(name), cap)))
+            .flatten()
             .collect()
+    }
+}
+
+impl State {
+    /// Takes the place of an earlier entry under these caps, if they are others than before.
+    fn follow(&mut self, caps: &Arc<Caps>) {
+        if Arc::ptr_eq(&self.caps, caps) {
+            return;
+        }
+        let leaves_by = self.leaves_by.clone();
+        let joined = self.join(caps, leaves_by.as_deref());
+        if let Err(error) = joined {
+            tracing::warn!(%error, "a transfer is not under the cap that was set");
+        }
+    }
+
+    /// Entries under these caps; a cap that there was before keeps the entry that it has.
+    fn join(&mut self, caps: &Arc<Caps>, leaves_by: Option<&str>) -> Result<(), TooManyFlows> {
+        let priority = self.priority;
+        let turn = |earlier: Option<&Arc<Turn>>, cap: Option<&Cap>| match (earlier, cap) {
+            (_, None) => Ok(None),
+            (Some(turn), Some(cap)) if turn.is_under(cap) => Ok(Some(Arc::clone(turn))),
+            (_, Some(cap)) => cap.turn(priority).map(|turn| Some(Arc::new(turn))),
+        };
+        let capped = leaves_by.and_then(|name| caps.interfaces.get(name));
+        let (all, interface) = (
+            turn(self.all.as_ref(), caps.all.as_ref())?,
+            turn(self.interface.as_ref(), capped)?,
+        );
+        self.leaves_by = leaves_by.map(str::to_owned);
+        self.caps = Arc::clone(caps);
+        (self.all, self.interface) = (all, interface);
+        Ok(())
     }
 }
 
@@ -99,35 +183,21 @@ impl Flow {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn turn(&self) -> Option<Arc<Turn>> {
-        let state = self.lock();
-        state.interface.as_ref().map(|(_, turn)| Arc::clone(turn))
-    }
-
     /// The transfer leaves by this interface now; none if that is not known.
     ///
     /// # Errors
     /// [`TooManyFlows`]; the transfer then stays under the caps where it was.
     pub(super) fn leaves_by(&self, interface: Option<&str>) -> Result<(), TooManyFlows> {
-        let mut state = self.lock();
-        let known = state.interface.as_ref().map(|(name, _)| name.as_str());
-        if known == interface {
-            return Ok(());
-        }
-        let capped = interface.and_then(|name| Some((name, self.uplink.interfaces.get(name)?)));
-        state.interface = match capped {
-            Some((name, cap)) => Some((name.to_owned(), Arc::new(cap.turn(state.priority)?))),
-            None => None,
-        };
-        Ok(())
+        let caps = self.uplink.caps();
+        self.lock().join(&caps, interface)
     }
 
     /// The cap that has made this transfer wait recently; of two, the one that did last.
     pub(super) fn held_back(&self, now: Instant) -> Option<HeldBack> {
         let state = self.lock();
-        let by_interface = state.interface.as_ref();
-        let by_interface = by_interface.map(|(name, turn)| (Some(name), turn.as_ref()));
-        let by_all = self.all.as_ref().map(|turn| (None, turn));
+        let by_all = state.all.as_deref().map(|turn| (None, turn));
+        let by_interface = state.interface.as_deref();
+        let by_interface = by_interface.map(|turn| (state.leaves_by.as_ref(), turn));
         let waits = by_all.into_iter().chain(by_interface);
         let waits = waits.filter_map(|(name, turn)| {
             let until = turn.held_back_until(now)?;
@@ -142,24 +212,23 @@ impl Flow {
 
     /// Waits until `bytes` may be sent.
     pub(super) async fn acquire(&self, bytes: usize) {
+        let (all, interface) = {
+            let mut state = self.lock();
+            state.follow(&self.uplink.caps());
+            (state.all.clone(), state.interface.clone())
+        };
         // The cap of the process last: a transfer that waits for an interface takes nothing from
         // those that leave by another.
-        if let Some(turn) = self.turn() {
+        for turn in [interface, all].into_iter().flatten() {
             turn.acquire(bytes).await;
-        }
-        if let Some(all) = &self.all {
-            all.acquire(bytes).await;
         }
     }
 
     /// Takes effect with the next grant.
     pub(super) fn set_priority(&self, priority: Priority) {
-        if let Some(all) = &self.all {
-            all.set_priority(priority);
-        }
         let mut state = self.lock();
         state.priority = priority;
-        if let Some((_, turn)) = &state.interface {
+        for turn in [&state.all, &state.interface].into_iter().flatten() {
             turn.set_priority(priority);
         }
     }
@@ -219,5 +288,32 @@ mod tests {
         assert!(timeout(far, flow.acquire(100_000)).await.is_err());
         let held = flow.held_back(Instant::now()).unwrap();
         assert_eq!((held.interface, held.is_behind_others), (None, false));
+    }
+
+    #[tokio::test]
+    async fn other_caps_count_for_transfers_under_way() {
+        let uplink = Uplink::start(None, [("eth0", 1)]);
+        let flow = Arc::new(uplink.flow(Priority::NORMAL).unwrap());
+        flow.leaves_by(Some("eth0")).unwrap();
+        let waiting = Arc::clone(&flow);
+        let waiting = tokio::spawn(async move { waiting.acquire(1 << 20).await });
+        let now = || flow.held_back(Instant::now());
+        while now().is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // At a byte per second it would wait for days.
+        uplink.set(Some(1), []);
+        let soon = Duration::from_secs(60);
+        timeout(soon, waiting).await.unwrap().unwrap();
+        let far = Duration::from_millis(300);
+        assert!(timeout(far, flow.acquire(1 << 20)).await.is_err());
+        let caps = |uplink: &Uplink| -> Vec<(u64, usize)> {
+            let caps = uplink.status().into_iter();
+            caps.map(|cap| (cap.upload, cap.transfers)).collect()
+        };
+        assert_eq!(caps(&uplink), [(1, 1)]);
+        uplink.set(Some(1 << 30), []);
+        assert_eq!(caps(&uplink), [(1 << 30, 1)]);
+        timeout(soon, flow.acquire(1 << 20)).await.unwrap();
     }
 }

@@ -13,8 +13,9 @@ use tokio::net::UnixStream;
 use super::message::{Reply, Request};
 use crate::cli::{ApplyArgs, AuditArgs, ConfirmArgs, GateStatusArgs};
 use crate::context::Context;
+use crate::status::{time_left, unix_seconds};
 use ringway_gateway::limits::AUDIT_FILE;
-use ringway_gateway::service::GatewayStatus;
+use ringway_gateway::service::{GatewayStatus, Reload};
 use ringway_terminal::Table;
 use ringway_terminal::{Failure, report_line};
 
@@ -44,6 +45,9 @@ pub(super) fn text(status: &GatewayStatus) -> String {
         policy.push_str(&format!(", taken back in {seconds} s unless confirmed"));
     }
     field("policy", policy);
+    if let Some(reload) = &status.reload {
+        field("reload", reloaded(reload));
+    }
     for (name, wrong) in wrong(status) {
         field(name, wrong);
     }
@@ -76,6 +80,17 @@ pub(super) fn text(status: &GatewayStatus) -> String {
     );
     what_is_missing(status, &mut field);
     table.text()
+}
+
+/// What came of the latest order to load the policy again.
+fn reloaded(reload: &Reload) -> String {
+    let ago = time_left(unix_seconds().saturating_sub(reload.at));
+    let notes = reload.notes.join("; ");
+    match (reload.loaded, notes.is_empty()) {
+        (true, true) => format!("loaded {ago} ago"),
+        (true, false) => format!("loaded {ago} ago: {notes}"),
+        (false, _) => format!("REFUSED {ago} ago, the policy before stays: {notes}"),
+    }
 }
 
 /// Events that are missing somewhere, and faults of this program.

@@ -83,7 +83,7 @@ fn members(file: Option<&Path>) -> Result<Vec<(SocketAddr, String)>, Failure> {
 
 /// Reads a policy; each fault has had its line on stderr when this fails.
 pub(crate) fn policy(file: &Path, set: &SignatureSet, json: bool) -> Result<Policy, Failure> {
-    let text = read(file, MAX_POLICY_FILE)?;
+    let text = policy_text(file)?;
     parse_policy(file, &text, set).map_err(|errors| {
         let mut lines = errors.into_iter();
         let last = lines.next_back().unwrap_or_default();
@@ -92,6 +92,11 @@ pub(crate) fn policy(file: &Path, set: &SignatureSet, json: bool) -> Result<Poli
         }
         Failure::usage(last)
     })
+}
+
+/// The text of a policy's file.
+pub(super) fn policy_text(file: &Path) -> Result<String, Failure> {
+    read(file, MAX_POLICY_FILE)
 }
 
 fn read(file: &Path, most: usize) -> Result<String, Failure> {

@@ -21,10 +21,11 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 
 use super::replay::zone;
-use super::{control, metrics, rules};
+use super::{control, metrics, reload, rules};
 use crate::cli::{CachePlace, DownArgs, PathChoice, UpArgs};
 use crate::context::Context;
-use crate::signals::{Signals, shutdown};
+use crate::signals::DaemonSignals;
+use crate::supervisor::Supervisor;
 use ringway_terminal::Failure;
 
 /// Puts the gateway to work until a signal ends it. `kernel`: the in-kernel path, from
@@ -34,7 +35,8 @@ pub(crate) async fn up(
     args: &UpArgs,
     kernel: Option<Kernel>,
 ) -> Result<(), Failure> {
-    let signals = Signals::catch()?;
+    let (shutdown, reloads) = DaemonSignals::catch()?.split(args.exit_with_stdin);
+    let supervisor = Supervisor::of_environment();
     let claimed = builder(context, args)?
         .border(border(args))
         .and_then(|bordered| bordered.claim(state(args)))
@@ -54,9 +56,12 @@ pub(crate) async fn up(
         tokio::select! {
             () = control::serve(&socket, gateway.controller()) => {}
             () = measured(measured_at, gateway.controller()) => {}
-            () = shutdown(signals, args.exit_with_stdin) => {}
+            () = reload::serve(reloads, &gateway, &args.policy, &supervisor) => {}
+            () = supervisor.watch(|| reload::look(gateway.controller())) => {}
+            () = shutdown => {}
         }
     }
+    supervisor.stopping();
     drop(socket);
     // Of a gateway that was not announced nothing stays.
     let stays = args.leave && announced.is_ok();

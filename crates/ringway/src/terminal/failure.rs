@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
+use crate::logging::journal;
 use crate::visible::visible;
 
 /// The end of a command that did not do its work.
@@ -85,7 +86,11 @@ pub fn report_line(message: &str, usage: bool, json: bool) {
         usage,
     };
     let line = json.then(|| serde_json::to_string(&object).ok()).flatten();
-    let mut text = line.unwrap_or_else(|| format!("{}: {message}", program()));
+    let priority = match journal::is_stderr() {
+        true => journal::prefix(tracing::Level::ERROR),
+        false => "",
+    };
+    let mut text = line.unwrap_or_else(|| format!("{priority}{}: {message}", program()));
     text.push('\n');
     // With stderr gone the message has no reader; the exit code still shows the failure.
     io::stderr().lock().write_all(text.as_bytes()).ok();

@@ -8,11 +8,12 @@
 //! | `failure` | why a command failed: one line on stderr, and the exit code |
 //! | `blame` | which errors of the crates below are a user's mistakes |
 //! | `visible` | names and words of others, made harmless |
-//! | `logging` | the log on stderr |
+//! | `logging` | the log on stderr: its lines, alike ones joined; `limits` bounds it |
 
 mod arguments;
 mod blame;
 mod failure;
+pub mod limits;
 mod logging;
 mod output;
 mod table;
@@ -20,7 +21,7 @@ mod visible;
 
 pub use arguments::explain;
 pub use failure::{Failure, report_line};
-pub use logging::start as start_log;
+pub use logging::{show_counts as show_log_counts, start as start_log};
 pub use output::Output;
 pub use table::Table;
 pub use visible::visible;

@@ -35,6 +35,7 @@ mod parts;
 mod policies;
 mod privileges;
 mod queues;
+mod reloads;
 mod replays;
 mod resets;
 mod restarted;

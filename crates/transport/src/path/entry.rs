@@ -42,6 +42,8 @@ pub(super) struct Entry {
     pub(super) source: Source,
     pub(super) life: Life,
     cost: u32,
+    /// What the peer says that it costs, whatever the user says.
+    advertised_cost: u32,
     pub(super) latency: LatencyClass,
     metered: bool,
     pub(super) mtu: MtuSearch,
@@ -77,6 +79,7 @@ impl Entry {
             source,
             life: Life::Unproved,
             cost: 0,
+            advertised_cost: 0,
             latency: descriptor.latency,
             metered: false,
             mtu: MtuSearch::new(descriptor.protocol(), descriptor.mtu),
@@ -99,11 +102,18 @@ impl Entry {
 
     /// Takes over what the peer says of the address, and what the user says of such.
     pub(super) fn describe(&mut self, descriptor: &AddressDescriptor, rules: &PathRules) {
-        let rule = rules.of(&descriptor.address);
-        self.cost = rule.and_then(|rule| rule.cost).unwrap_or(descriptor.cost);
-        self.metered = rule.is_some_and(|rule| rule.metered);
+        self.advertised_cost = descriptor.cost;
+        self.obey(rules);
         self.latency = descriptor.latency;
         self.mtu.receiver_takes(descriptor.mtu);
+    }
+
+    /// Takes over what the user says of such addresses.
+    pub(super) fn obey(&mut self, rules: &PathRules) {
+        let rule = rules.of(&self.address);
+        let cost = rule.and_then(|rule| rule.cost);
+        self.cost = cost.unwrap_or(self.advertised_cost);
+        self.metered = rule.is_some_and(|rule| rule.metered);
     }
 
     pub(super) fn kind(&self) -> Kind {

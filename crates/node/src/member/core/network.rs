@@ -137,6 +137,15 @@ impl Dropped {
     }
 }
 
+/// What the user says of paths, of peers' addresses, and of passing on.
+#[derive(Debug)]
+pub(in crate::member) struct UserRules {
+    pub(in crate::member) paths: PathRules,
+    pub(in crate::member) peers: Vec<PeerConfig>,
+    /// Bytes per second; 0 passes nothing on.
+    pub(in crate::member) relay_rate: u64,
+}
+
 /// What the transports and QUIC have for the member's task.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
@@ -225,6 +234,16 @@ impl Network {
     /// What the user says of paths.
     pub(crate) fn path_rules(&self) -> &PathRules {
         &self.rules
+    }
+
+    /// Takes over what the user says now.
+    pub(in crate::member) fn follow(&mut self, rules: UserRules) {
+        let UserRules {
+            paths,
+            peers,
+            relay_rate,
+        } = rules;
+        (self.rules, self.peers, self.relay_rate) = (paths, peers, relay_rate);
     }
 
     /// What our HELLO says.

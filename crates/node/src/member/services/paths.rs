@@ -9,26 +9,42 @@ use ringway_transport::{
 use tokio::sync::oneshot;
 
 use crate::certificate::Certificate;
+use crate::config::Config;
 use crate::control::{PathStatus, PathsStatus};
-use crate::member::core::Core;
+use crate::member::core::{Core, UserRules};
 use crate::member::handle::MemberHandle;
 use crate::member::service::Service;
 use crate::state::StateError;
 
-/// The ways to a peer are asked for.
+/// What it is asked.
 #[derive(Debug)]
-pub(in crate::member) struct Command {
-    certificate: Box<Certificate>,
-    reply: oneshot::Sender<Box<PathsStatus>>,
+pub(in crate::member) enum Command {
+    /// For the ways to a peer.
+    Ways {
+        certificate: Box<Certificate>,
+        reply: oneshot::Sender<Box<PathsStatus>>,
+    },
+    /// To follow what the user says now.
+    Follow(UserRules),
 }
 
 impl MemberHandle {
     /// Every way to the peer that is known, or none when the member is stopping.
     pub(crate) async fn paths(&self, certificate: &Certificate) -> Option<PathsStatus> {
         let certificate = Box::new(certificate.clone());
-        self.ask(|reply| Command { certificate, reply })
+        self.ask(|reply| Command::Ways { certificate, reply })
             .await
             .map(|paths| *paths)
+    }
+
+    /// What this configuration says of paths, peers' addresses and passing on counts from now on.
+    pub(crate) async fn configure(&self, config: &Config) {
+        let rules = UserRules {
+            paths: config.path_rules(),
+            peers: config.peer.clone(),
+            relay_rate: config.limits.relay,
+        };
+        self.tell(Command::Follow(rules)).await;
     }
 }
 
@@ -44,9 +60,16 @@ impl Service for Paths {
     }
 
     fn on_command(&mut self, core: &mut Core, command: Command) {
-        let Command { certificate, reply } = command;
-        let paths = Known { core }.paths_to(&certificate);
-        core.reply(reply, Box::new(paths));
+        match command {
+            Command::Ways { certificate, reply } => {
+                let paths = Known { core }.paths_to(&certificate);
+                core.reply(reply, Box::new(paths));
+            }
+            Command::Follow(rules) => {
+                core.links.set_rules(core.now, &rules.paths);
+                core.network.follow(rules);
+            }
+        }
     }
 }
 

@@ -185,6 +185,8 @@ impl Relay {
     /// Passes on what may leave now.
     fn pass_on(&mut self, core: &mut Core) {
         let now = core.now;
+        // The user may have changed it.
+        self.queue.set_rate(core.network.relay_rate());
         while let Some(Passed { from, to, packet }) = self.queue.poll_transmit(now) {
             let message = LinkMessage::Relayed {
                 from: (*from.as_bytes()).into(),

@@ -47,6 +47,15 @@ impl RelayQueue {
         }
     }
 
+    /// Another rate from now on. At 0 what waits is dropped.
+    pub(super) fn set_rate(&mut self, rate: u64) {
+        self.rate = rate;
+        if rate == 0 {
+            self.senders.clear();
+            self.turns.clear();
+        }
+    }
+
     /// A packet is to be passed on. False if it is dropped: too much waits already, or nothing is
     /// passed on here.
     pub(super) fn handle_packet(&mut self, passed: Passed) -> bool {
