@@ -71,8 +71,33 @@ pub(crate) enum Event {
     Up(MemberId),
     /// It said something.
     Message(MemberId, LinkMessage),
-    /// No path leads to it any more, or it said goodbye.
-    Down(MemberId),
+    /// No path leads to it any more, or it said goodbye. Why, if it could be talked to before.
+    Down(MemberId, Option<LinkEnd>),
+}
+
+/// Why a link has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkEnd {
+    Goodbye,
+    Silent,
+    Unused,
+    NotAdmitted,
+    NoMember,
+    Stopping,
+}
+
+impl LinkEnd {
+    /// In words.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            LinkEnd::Goodbye => "the other member has ended it",
+            LinkEnd::Silent => "no path to it works any more",
+            LinkEnd::Unused => "it was not used",
+            LinkEnd::NotAdmitted => "its certificate or handshake is not good",
+            LinkEnd::NoMember => "its membership has ended",
+            LinkEnd::Stopping => "this member stops",
+        }
+    }
 }
 
 /// Counted since the start.
@@ -381,7 +406,7 @@ impl Links {
     }
 
     /// Ends the link and notifies the peer.
-    pub(crate) fn close(&mut self, now: Instant, member: &MemberId) {
+    pub(crate) fn close(&mut self, now: Instant, member: &MemberId, why: LinkEnd) {
         let peer = self.peers.get_mut(member);
         let goodbye = peer.and_then(|peer| {
             let path = peer.path()?.clone();
@@ -391,10 +416,10 @@ impl Links {
         if let Some((path, packet)) = goodbye {
             self.output.transmit(path, packet);
         }
-        self.forget(member);
+        self.forget(member, why);
     }
 
-    fn forget(&mut self, member: &MemberId) {
+    fn forget(&mut self, member: &MemberId, why: LinkEnd) {
         self.half_open.retain(|half| half.member != *member);
         let Some(peer) = self.peers.remove(member) else {
             return;
@@ -405,10 +430,11 @@ impl Links {
         for index in peer.indices() {
             self.indices.remove(&index);
         }
-        if let Some(dial) = peer.dial {
+        if let Some(dial) = &peer.dial {
             self.dials.remove(&dial.index);
         }
-        self.output.emit(Event::Down(*member));
+        let why = peer.is_up().then_some(why);
+        self.output.emit(Event::Down(*member, why));
     }
 
     fn send_probes(&mut self, now: Instant, member: &MemberId, probes: Vec<PathProbe>) {
@@ -459,8 +485,8 @@ impl Links {
                 self.send_probes(now, &member, probes);
                 self.confirm(now, &member);
             }
-            Some(peer::Look::Unwanted) => self.close(now, &member),
-            Some(peer::Look::Dead) => self.forget(&member),
+            Some(peer::Look::Unwanted) => self.close(now, &member, LinkEnd::Unused),
+            Some(peer::Look::Dead) => self.forget(&member, LinkEnd::Silent),
             None => {}
         }
     }

@@ -31,9 +31,11 @@ mod record;
 mod route;
 mod send;
 mod service;
+mod slot;
 #[cfg(test)]
 mod tests;
 mod to_send;
+mod told;
 mod uplink;
 mod wire;
 

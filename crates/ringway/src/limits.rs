@@ -213,8 +213,8 @@ pub(crate) const CONFIG_FILE: u64 = 1_048_576;
 pub(crate) const START_EXTENSION: Duration = Duration::from_secs(60);
 
 /// How often a supervisor is notified of a daemon's status, at least.
-/// Source: chosen: a person who looks sees the last minute. A watchdog of less than twice that makes
-/// it oftener.
+/// Source: chosen: a person who looks sees the last minute. A watchdog of less than twice that
+/// makes it oftener.
 pub(crate) const STATUS_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Characters of the status that a supervisor is notified of.

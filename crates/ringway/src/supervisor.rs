@@ -113,7 +113,7 @@ impl Supervisor {
     /// Asks for more time again and again, for ever: a start may wait for the machine's clock and
     /// network for longer than a supervisor waits by itself.
     pub(crate) async fn starting(&self) {
-        // The first moments need no more time, and nobody has to read of them.
+        // Most starts are over by then.
         tokio::time::sleep(START_EXTENSION / 12).await;
         loop {
             let usec = START_EXTENSION.as_micros();

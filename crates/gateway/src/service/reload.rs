@@ -31,6 +31,8 @@ impl Controller {
             .map_err(|reason| vec![reason])
             .and_then(|text| self.apply_reloaded(file, &text));
         let policy = file.display().to_string();
+        // What a restart would have at work is at work from here on, also if that is news to the
+        // one who has applied another policy since.
         let (loaded, notes) = match applied {
             Ok(()) if before == policy => (true, Vec::new()),
             Ok(()) => {

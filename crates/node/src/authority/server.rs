@@ -251,6 +251,7 @@ impl Publisher {
                 _ = tick.tick() => None,
                 order = self.orders.recv() => order,
             };
+            // One task answers and publishes, so that an answer shows that publishing goes on.
             match order {
                 None => match self.generation().await {
                     Some(generation) if generation != published => {

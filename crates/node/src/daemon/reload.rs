@@ -105,8 +105,8 @@ impl Reloader {
             config,
             ..
         } = &self.configured;
-        let (caps, receive) = (config.caps(*upload_limit), config.receive.clone());
-        self.transfers.configure(caps, receive, home);
+        let ((all, interfaces), receive) = (config.caps(*upload_limit), config.receive.clone());
+        self.transfers.configure(all, &interfaces, receive, home);
         self.member.configure(config).await;
         left
     }

@@ -12,7 +12,7 @@ use super::peer::Peer;
 use super::session::{Names, Session};
 use super::shown::{Shown, next_epoch};
 use super::wire::{LinkMessage, Packet};
-use super::{Event, Links};
+use super::{Event, LinkEnd, Links};
 use crate::certificate::Certificate;
 use crate::limits::MAX_LINKS;
 
@@ -361,7 +361,7 @@ impl Links {
         let keys = dial.initiator.into_keys().ok().filter(|_| admitted);
         let Some((keys, epoch)) = keys.zip(epoch) else {
             self.counters.handshakes_refused += 1;
-            self.forget(&member);
+            self.forget(&member, LinkEnd::NotAdmitted);
             return false;
         };
         let names = Names {
@@ -477,7 +477,7 @@ impl Links {
                 self.dials.remove(&index);
                 // Where a rekey failed, the link goes on with the session that it has.
                 if !self.is_up(&member) {
-                    self.forget(&member);
+                    self.forget(&member, LinkEnd::Silent);
                 }
             }
         }

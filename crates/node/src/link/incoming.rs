@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use ringway_transport::{Address, MemberId};
 
 use super::wire::Packet;
-use super::{Event, LinkMessage, Links, Peer, flow};
+use super::{Event, LinkEnd, LinkMessage, Links, Peer, flow};
 use crate::limits::REASSEMBLY_BYTES_IN_ALL;
 
 impl Links {
@@ -208,7 +208,7 @@ impl Links {
                         .emit(Event::Message(member, LinkMessage::EchoReply(number)));
                 }
             }
-            LinkMessage::Close => self.forget(&member),
+            LinkMessage::Close => self.forget(&member, LinkEnd::Goodbye),
             LinkMessage::Padding(_) => {}
             LinkMessage::Received {
                 session,

@@ -131,7 +131,7 @@ impl Net {
                 while let Some(event) = member.links.poll_event() {
                     match event {
                         Event::Up(_) => member.up += 1,
-                        Event::Down(_) => member.down += 1,
+                        Event::Down(..) => member.down += 1,
                         Event::Message(_, message) => member.received.push(message),
                     }
                 }
@@ -292,7 +292,7 @@ fn old_handshakes_are_bounded() {
         let from = net.members[0].address.clone();
         net.deliver(from.clone(), to.clone(), &packet);
         let b = net.members[1].certificate.member();
-        net.members[0].links.forget(&b);
+        net.members[0].links.forget(&b, LinkEnd::Silent);
     }
     assert!(net.members[1].links.half_open.len() <= HALF_OPEN);
     assert_eq!(
@@ -542,7 +542,7 @@ fn a_goodbye_ends_the_link_on_both_sides() {
     net.connect(0, 1);
     net.settle();
     let now = net.now;
-    net.members[0].links.close(now, &b);
+    net.members[0].links.close(now, &b, LinkEnd::Unused);
     net.settle();
     assert!(!net.members[0].links.knows(&b) && !net.members[1].links.knows(&a));
     assert_eq!((net.members[0].down, net.members[1].down), (1, 1));
@@ -666,7 +666,7 @@ fn revoked_half_open_handshakes_become_no_link() {
     // What Runtime::end_revoked does: only links that are up.
     let up: Vec<MemberId> = net.members[1].links.up().map(|(m, _)| *m).collect();
     for m in up {
-        net.members[1].links.close(now, &m);
+        net.members[1].links.close(now, &m, LinkEnd::Unused);
     }
     net.members[0].links.handle_packet(now, address(2), &resp);
     net.settle();

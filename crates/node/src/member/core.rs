@@ -52,7 +52,7 @@ use crate::certificate::Certificate;
 use crate::clock::unix_micros;
 use crate::directory::Directory;
 use crate::identity::Identity;
-use crate::link::{LinkMessage, Links};
+use crate::link::{LinkEnd, LinkMessage, Links};
 use crate::state::{Membership, State, StateError};
 
 /// Pause between two looks at what gives no sign when it changes: paths of links, and when each
@@ -327,7 +327,7 @@ impl Core {
         for member in self.links.members() {
             if self.directory.cached(&member).is_none() {
                 tracing::warn!(%member, "a revoked member's link ends");
-                self.links.close(self.now, &member);
+                self.links.close(self.now, &member, LinkEnd::NoMember);
                 self.validator.remove(&member);
                 self.counted.links_revoked += 1;
             }

@@ -15,7 +15,7 @@ use super::service::LinkEvent;
 use super::services::{Arrived, RingMessage, Services};
 use super::status::{self, status};
 use crate::limits::{COMMANDS, INPUT_BATCH, OUTPUT_BATCH};
-use crate::link::Event;
+use crate::link::{Event, LinkEnd};
 use crate::state::StateError;
 
 /// The longest sleep where no part has a deadline; input ends it sooner.
@@ -112,7 +112,8 @@ impl Runtime {
             let members: Vec<MemberId> = ending.map(|(member, _)| *member).collect();
             self.core.now = Instant::now();
             for member in members {
-                self.core.links.close(self.core.now, &member);
+                let why = LinkEnd::Stopping;
+                self.core.links.close(self.core.now, &member, why);
             }
             self.drain();
         }
@@ -216,8 +217,19 @@ impl Runtime {
     fn take_link_event(&mut self, event: Event) {
         let core = &mut self.core;
         match event {
-            Event::Up(member) => self.services.on_link(core, LinkEvent::Up(member)),
-            Event::Down(member) => self.services.on_link(core, LinkEvent::Down(member)),
+            Event::Up(member) => {
+                let address = core.links.path(&member).map(ToString::to_string);
+                let (name, address) = (core.name_of(&member), address.unwrap_or_default());
+                tracing::info!(member = name, address, "a link is up");
+                self.services.on_link(core, LinkEvent::Up(member));
+            }
+            Event::Down(member, why) => {
+                if let Some(why) = why {
+                    let (name, reason) = (core.name_of(&member), why.as_str());
+                    tracing::info!(member = name, reason, "a link has ended");
+                }
+                self.services.on_link(core, LinkEvent::Down(member));
+            }
             Event::Message(member, mut message) => {
                 self.services.on_message(core, member, &mut message);
             }

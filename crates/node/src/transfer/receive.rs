@@ -1,8 +1,7 @@
 //! The receiver's side: checks offers, takes chunks, keeps what it has when the sender goes away.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bao_tree::ChunkRanges;
@@ -10,7 +9,7 @@ use bytes::Bytes;
 use ringway_dtl::Priority;
 use ringway_transport::quic::{QuicConnection, QuicEndpoint, QuicError, RecvStream, SendStream};
 use ringway_transport::{MemberId, Ping};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{SemaphorePermit, mpsc, watch};
 use tokio::time::timeout;
 
 use super::content::{self, Partial, safe_file_name};
@@ -18,13 +17,13 @@ use super::live::{Channel, Checked, Live};
 use super::pipe;
 use super::record::{Direction, Phase, Record, TransferId};
 use super::service::{Context, DONE, FAILED, GIVEN_UP, TOO_MANY};
+use super::slot::{ConnectionSlot, OpenConnections};
+use super::told;
 use super::wire::{Frame, FrameError, Offer};
 use crate::certificate::Certificate;
 use crate::clock::unix_seconds;
 use crate::directory::Directory;
-use crate::limits::{
-    ACTIVE_RECEIVES_PER_MEMBER, ANSWER_TIME, CONNECTIONS_PER_MEMBER, RECEIVES_PER_MEMBER,
-};
+use crate::limits::{ACTIVE_RECEIVES_PER_MEMBER, ANSWER_TIME, RECEIVES_PER_MEMBER};
 
 /// Why a file was not taken, or not wholly.
 #[derive(Debug)]
@@ -40,8 +39,6 @@ impl From<FrameError> for Ended {
         Ended::Lost(error.to_string())
     }
 }
-
-type OpenConnections = Arc<Mutex<HashMap<MemberId, usize>>>;
 
 /// Accepts connections for as long as the endpoints live.
 pub(super) fn serve(context: &Arc<Context>) {
@@ -71,39 +68,6 @@ async fn accept(context: Arc<Context>, endpoint: Arc<QuicEndpoint>, open: OpenCo
     }
 }
 
-/// One of the connections that a member may have open; dropping it gives it back.
-struct ConnectionSlot {
-    open: OpenConnections,
-    peer: MemberId,
-}
-
-impl ConnectionSlot {
-    fn take(open: &OpenConnections, peer: MemberId) -> Option<ConnectionSlot> {
-        let mut counts = open.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(peer).or_default();
-        if *count >= CONNECTIONS_PER_MEMBER {
-            return None;
-        }
-        *count += 1;
-        let open = Arc::clone(open);
-        Some(ConnectionSlot { open, peer })
-    }
-}
-
-impl Drop for ConnectionSlot {
-    fn drop(&mut self) {
-        let mut counts = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = counts
-            .get(&self.peer)
-            .map_or(0, |count| count.saturating_sub(1));
-        if left == 0 {
-            counts.remove(&self.peer);
-        } else {
-            counts.insert(self.peer, left);
-        }
-    }
-}
-
 async fn handle_stream(
     context: &Arc<Context>,
     connection: &QuicConnection,
@@ -127,7 +91,7 @@ async fn handle_stream(
     match ended {
         Ok(()) => {}
         Err(Ended::Refuse(reason, try_later)) => {
-            tracing::info!(peer = %connection.peer(), reason, "an offer was refused");
+            tracing::debug!(peer = %connection.peer(), reason, "a request was refused");
             let refusal = Frame::Refuse { reason, try_later };
             if refusal.write(&mut sink).await.is_ok() && sink.finish().is_ok() {
                 // Until the peer has read it, or has gone.
@@ -191,13 +155,7 @@ async fn receive(
     sink: &mut SendStream,
     stream: RecvStream,
 ) -> Result<(), Ended> {
-    let Ok(_slot) = context.receives.try_acquire() else {
-        return Err(Ended::Refuse(
-            "too many files are being received".to_owned(),
-            true,
-        ));
-    };
-    let live = register(context, connection.peer(), offer)?;
+    let (_slot, live) = begin(context, connection.peer(), offer)?;
     if context.active_with(connection.peer()) >= ACTIVE_RECEIVES_PER_MEMBER {
         let reason = "too many files of this sender are being received".to_owned();
         return Err(Ended::Refuse(reason, true));
@@ -259,6 +217,32 @@ async fn receive(
         discard(context, &live).await;
     }
     ended
+}
+
+/// A place for the file, and its record. If there is neither, the log tells who offered what: no
+/// record will end.
+fn begin<'a>(
+    context: &'a Context,
+    peer: MemberId,
+    offer: &Offer,
+) -> Result<(SemaphorePermit<'a>, Arc<Live>), Ended> {
+    let begun = match context.receives.try_acquire() {
+        Ok(slot) => register(context, peer, offer).map(|live| (slot, live)),
+        Err(_) => Err(Ended::Refuse(TOO_MANY_FILES.to_owned(), true)),
+    };
+    begun.inspect_err(|ended| {
+        if let Ended::Refuse(reason, _) = ended {
+            told::refused(&name_of(context, peer), offer, reason);
+        }
+    })
+}
+
+const TOO_MANY_FILES: &str = "too many files are being received";
+
+/// What a member is called in the log.
+fn name_of(context: &Context, member: MemberId) -> String {
+    let certificate = context.directory.cached(&member);
+    certificate.map_or_else(|| member.to_string(), |known| known.name().to_string())
 }
 
 /// Why a transfer has failed whose sender was revoked.
@@ -454,16 +438,18 @@ async fn take_content(
     let (inbox, name) = (inbox(context, &record), record.file.clone());
     let finished = tokio::task::spawn_blocking(move || partial.finish(&inbox, &name)).await;
     let path = finished
-        .map_err(|error| disk(&error))?
-        .map_err(|error| disk(&error))?;
+        .map_err(|error| disk(&record, &error))?
+        .map_err(|error| disk(&record, &error))?;
     live.lock_record().path = path;
     context.set_phase(live, Phase::Done, None);
     Partial::discard(&partial_folder(context, &record), &stem(&record.id));
     Ok(())
 }
 
-fn disk(error: &dyn std::fmt::Display) -> Ended {
-    tracing::error!(%error, "a file could not be stored");
+fn disk(record: &Record, error: &dyn std::fmt::Display) -> Ended {
+    let path = record.path.display().to_string();
+    let (from, size) = (&record.peer_name, record.size);
+    tracing::error!(from, path, size, %error, "a file could not be stored");
     Ended::Refuse("the receiver's disk fails or is full".to_owned(), true)
 }
 
@@ -491,8 +477,8 @@ async fn open_partial(
     });
     opened
         .await
-        .map_err(|error| disk(&error))?
-        .map_err(|error| disk(&error))
+        .map_err(|error| disk(&record, &error))?
+        .map_err(|error| disk(&record, &error))
 }
 
 /// Moves chunks from the stream to the disk. A full disk pipe stops reading, and so, by QUIC's flow
@@ -524,7 +510,8 @@ async fn write_content(
         }
     };
     // The thread ends with its pipe: no other task may touch the partial file before.
-    let (partial, result) = writing.await.map_err(|error| disk(&error))?;
+    let written = writing.await;
+    let (partial, result) = written.map_err(|error| disk(&live.record(), &error))?;
     if ended_with_membership(&live.record()) {
         return Err(Ended::Refuse(MEMBERSHIP_ENDED.to_owned(), true));
     }
@@ -533,7 +520,7 @@ async fn write_content(
     }
     match (result, lost) {
         (Ok(()), _) => Ok(partial),
-        (Err(error), _) if error.raw_os_error().is_some() => Err(disk(&error)),
+        (Err(error), _) if error.raw_os_error().is_some() => Err(disk(&live.record(), &error)),
         (Err(_), Some(lost)) => Err(Ended::Lost(lost)),
         (Err(error), None) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
             Err(Ended::Lost("the sender stopped in the middle".to_owned()))

@@ -15,7 +15,7 @@ use super::patience::Patience;
 use super::record::{Direction, Phase, Record, TransferId};
 use super::to_send::ToSend;
 use super::uplink::Uplink;
-use super::{give_up, receive, send};
+use super::{give_up, receive, send, told};
 use crate::certificate::Certificate;
 use crate::clock::unix_seconds;
 use crate::config::{InterfaceConfig, ReceiveConfig};
@@ -169,6 +169,7 @@ impl Context {
             record.phase = phase;
             // It may hold a peer's words, and end up on a terminal.
             record.reason = reason.map(|reason| printable(&reason, 300));
+            told::ended(&record);
         }
         self.save(live);
     }
@@ -405,7 +406,8 @@ impl Transfers {
     /// are offered from now on.
     pub(crate) fn configure(
         &self,
-        (all, interfaces): (Option<u64>, Vec<InterfaceConfig>),
+        all: Option<u64>,
+        interfaces: &[InterfaceConfig],
         receive: ReceiveConfig,
         home: &Path,
     ) {

@@ -17,7 +17,8 @@ pub const JOINED_TEXT: usize = 1_024;
 pub const JOINED_FIRST: Duration = Duration::from_secs(60);
 
 /// By how much that time grows whenever lines were counted.
-/// Source: chosen: 1, 4 and 16 minutes, then [`JOINED_LONGEST`]. A time without such a line ends it.
+/// Source: chosen: 1, 4 and 16 minutes, then [`JOINED_LONGEST`]. A time without such a line ends
+/// it.
 pub const JOINED_GROWTH: u32 = 4;
 
 /// The longest such time.

@@ -33,6 +33,7 @@ mod services;
 mod spoken;
 mod stopped;
 mod supervised;
+mod told;
 mod transports;
 mod unencrypted;
 mod usage;

@@ -250,7 +250,7 @@ fn a_members_flood_takes_only_its_share() {
         let (to, packet) = net.members[2].links.poll_transmit(now).unwrap();
         net.deliver(address(3), to, &packet);
         let there = net.members[1].certificate.member();
-        net.members[2].links.forget(&there);
+        net.members[2].links.forget(&there, LinkEnd::Silent);
     }
     assert!(net.members[1].links.half_open.len() <= HALF_OPEN_PER_MEMBER);
     assert_eq!(read(&net), u64::from(STRANGER_BURST));
@@ -267,7 +267,7 @@ fn recorded(net: &mut Net, count: usize) -> Vec<Vec<u8>> {
     let record = |_| {
         net.connect(0, 1);
         let (_, packet) = net.members[0].links.poll_transmit(now).unwrap();
-        net.members[0].links.forget(&b);
+        net.members[0].links.forget(&b, LinkEnd::Silent);
         while net.members[0].links.poll_event().is_some() {}
         packet
     };
@@ -397,7 +397,7 @@ fn a_clock_set_back_still_gets_in() {
     net.settle();
     let now = net.now;
     let there = net.members[1].certificate.member();
-    net.members[0].links.forget(&there);
+    net.members[0].links.forget(&there, LinkEnd::Silent);
     net.members[0].links.times = times::Times::default();
     net.members[0].links.set_date(now, 5);
     net.connect(0, 1);

@@ -44,7 +44,7 @@ fn first_pieces_of_all_members_hold_bounded_bytes() {
         "the smallest stays"
     );
     for sender in others {
-        links.forget(sender);
+        links.forget(sender, LinkEnd::Silent);
     }
     assert_eq!((links.reassembly_bytes, held(links)), (0, 0));
 }

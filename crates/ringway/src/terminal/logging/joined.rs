@@ -63,6 +63,7 @@ impl Joined {
             level,
             text: alike(level, shortened(line)),
         };
+        // After a count lines go on to be counted: the next one is no news.
         if let Some(shown) = self.shown.get_mut(&kind) {
             shown.withheld += 1;
             shortened(line).clone_into(&mut shown.latest);

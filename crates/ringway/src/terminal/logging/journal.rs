@@ -15,8 +15,8 @@ pub(crate) fn is_stderr() -> bool {
     })
 }
 
-/// `JOURNAL_STREAM` is `DEVICE:INODE` of the stream that the journal reads. Another program may have
-/// given stderr away after it was set.
+/// `JOURNAL_STREAM` is `DEVICE:INODE` of the stream that the journal reads. Another program may
+/// have given stderr away after it was set.
 fn is(named: &str, stream: &impl AsFd) -> bool {
     let Ok(stat) = rustix::fs::fstat(stream) else {
         return false;
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stream_of_the_journal_is_told_by_its_inode() {
+    fn stream_of_the_journal_is_its_inode() {
         let file = tempfile::tempfile().unwrap();
         let stat = rustix::fs::fstat(&file).unwrap();
         let named = format!("{}:{}", stat.st_dev, stat.st_ino);

@@ -1,7 +1,9 @@
 //! A gateway that is asked by a signal to load its policy again, or to open its files again.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Command;
 
 use ringway_testbed::Process;
 use serde_json::Value;
@@ -9,6 +11,7 @@ use serde_json::Value;
 use super::beside::{Tested, until, wrong};
 use super::border::Border;
 use super::both::on_each;
+use crate::not_tested;
 use crate::supervised::{Supervisor, WATCHDOG_USEC};
 
 const ONE: &str = "[[rule]]\nname = \"no-torrents\"\napp = \"bittorrent\"\naction = \"block\"\n";
@@ -161,4 +164,57 @@ fn supervisor_follows_a_gateway() -> Tested {
     daemon.terminate()?;
     supervisor.until("STOPPING=1");
     Ok(())
+}
+
+/// The file that packages bring, by the real program, with a `systemctl` that sends what it is told
+/// to send.
+#[test]
+fn logrotate_has_files_of_events_opened_again() -> Tested {
+    let name = "EVE files by logrotate";
+    if Command::new("logrotate").arg("--version").output().is_err() {
+        not_tested(&format!(
+            "{name}: logrotate is not installed (./setup.sh --tests)"
+        ));
+        return Ok(());
+    }
+    let Some(mut border) = Border::new(name) else {
+        return Ok(());
+    };
+    let eve = border.path("eve.json");
+    border.up(ONE, &["--eve", &eve]);
+    fs::write(&eve, "{}\n")?;
+    let shipped = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../contrib/logrotate/ringway-gate"
+    );
+    let shipped = fs::read_to_string(shipped)?;
+    let rules = shipped.replace("/var/log/ringway-gate/eve.json", &eve);
+    let rules = border.file("logrotate.conf", &rules);
+    fs::set_permissions(&rules, Permissions::from_mode(0o644))?;
+    let pid = border.daemon().id();
+    let script = format!(
+        "#!/bin/sh\n[ \"$*\" = \"kill --kill-who=main --signal=SIGUSR1 ringway-gate.service\" ] &&\n\
+         kill -USR1 {pid}\n"
+    );
+    let systemctl = border.file("systemctl", &script);
+    fs::set_permissions(&systemctl, Permissions::from_mode(0o755))?;
+    let path = format!(
+        "{}:{}",
+        border.folder.path().display(),
+        std::env::var("PATH")?
+    );
+    let rotated = Command::new("logrotate")
+        .args(["--force", "--state", &border.path("rotated")])
+        .arg(&rules)
+        .env("PATH", path)
+        .output()?;
+    if !rotated.status.success() || !fs::exists(border.path("eve.json.1"))? {
+        return wrong(String::from_utf8_lossy(&rotated.stderr));
+    }
+    let log = border.path("gateway.log");
+    until(
+        "the file is not there again",
+        || fs::read_to_string(&log).unwrap_or_default(),
+        || fs::exists(&eve).unwrap_or_default(),
+    )
 }
