@@ -220,3 +220,8 @@ pub(crate) const STATUS_INTERVAL: Duration = Duration::from_secs(60);
 /// Characters of the status that a supervisor is notified of.
 /// Source: chosen: two lines of a terminal. Past it the text is cut off.
 pub(crate) const SUPERVISOR_STATUS: usize = 200;
+
+/// Time after SIGHUP in which a terminal that hangs up has gone.
+/// Source: chosen: the kernel takes microseconds for all processes of a session. Past it a terminal
+/// that is still there stays, and the signal was meant to have the configuration loaded again.
+pub(crate) const HANG_UP: Duration = Duration::from_millis(200);

@@ -12,6 +12,7 @@ use std::io::{self, Read as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
+use crate::limits::HANG_UP;
 use ringway_terminal::Failure;
 
 /// Interrupt (Ctrl-C), termination and hang-up, caught from the moment this exists.
@@ -101,7 +102,7 @@ impl Reloads {
         loop {
             tokio::select! {
                 // A terminal that has gone ends the daemon: see `shutdown`.
-                _ = self.hang_up.recv() => if !self.terminal.has_gone() {
+                _ = self.hang_up.recv() => if !self.terminal.has_gone().await {
                     return Asked::Reload;
                 },
                 _ = self.reopen.recv() => return Asked::Reopen,
@@ -128,9 +129,16 @@ impl Terminal {
         }
     }
 
-    /// The kernel takes a terminal that hangs up from all processes of its session.
-    fn has_gone(self) -> bool {
-        self == Terminal::Controlling && !is_there()
+    /// The kernel takes a terminal that hangs up from all processes of its session. The signal may
+    /// come from a shell while it is still at that.
+    async fn has_gone(self) -> bool {
+        if self == Terminal::None {
+            return false;
+        }
+        if is_there() {
+            tokio::time::sleep(HANG_UP).await;
+        }
+        !is_there()
     }
 }
 
@@ -155,7 +163,7 @@ async fn shutdown(mut signals: Signals, terminal: Terminal, exit_with_stdin: boo
         tokio::select! {
             _ = signals.interrupt.recv() => break "interrupted",
             _ = signals.terminate.recv() => break "terminated",
-            _ = signals.hang_up.recv() => if terminal.has_gone() {
+            _ = signals.hang_up.recv() => if terminal.has_gone().await {
                 break "its terminal has gone";
             },
             () = wait(closed.as_mut()) => break "stdin closed",

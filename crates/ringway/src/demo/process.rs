@@ -74,6 +74,7 @@ impl Program {
             .args(arguments);
         command
             .env_remove("RINGWAY_HOME")
+            .env_remove("NOTIFY_SOCKET")
             .kill_on_drop(true)
             .process_group(0);
         command

@@ -177,6 +177,12 @@ fn levels(status: &GatewayStatus, registry: &mut Registry) {
         "1: the last check whether the packet filter's rules are in force failed",
         u64::from(status.rules_not_looked_after.is_some()),
     );
+    let refused = (status.reload.as_ref()).is_some_and(|reload| !reload.loaded);
+    gauge(
+        "reload_refused",
+        "1: the policy was to be loaded again and was not, the one before is at work",
+        u64::from(refused),
+    );
     gauge("held", "Packets that wait for a scan", status.held);
     gauge("queues", "Queues that are at work", status.queues);
     gauge(

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ringway_gateway::service::Reload;
+
 use super::{Ended, GatewayStatus, text};
 
 #[test]
@@ -15,6 +17,11 @@ fn every_figure_has_a_line_that_prometheus_reads() {
     let status = GatewayStatus {
         packets: 7,
         held: 3,
+        reload: Some(Reload {
+            at: 1,
+            loaded: false,
+            notes: Vec::new(),
+        }),
         ..GatewayStatus::default()
     };
     let ended = [Ended {
@@ -27,6 +34,7 @@ fn every_figure_has_a_line_that_prometheus_reads() {
     for line in [
         "ringway_gate_packets_total 7",
         "ringway_gate_held 3",
+        "ringway_gate_reload_refused 1",
         "ringway_gate_enforcing 0",
         "ringway_gate_flows_ended_total{app=\"bittorrent\",action=\"block\"} 2",
         "ringway_gate_flows_ended_bytes_total{app=\"bittorrent\",action=\"block\"} 900",
