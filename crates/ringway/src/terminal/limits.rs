@@ -11,6 +11,11 @@ pub const JOINED_LINES: usize = 256;
 /// Source: chosen: some lines of a terminal. Past it lines count as alike that begin alike.
 pub const JOINED_TEXT: usize = 1_024;
 
+/// Lines of one module and message that are shown within [`JOINED_FIRST`], however different.
+/// Source: chosen: many small files have a line each, and a peer that has thousands of offers
+/// refused fills no disk. Past it further ones count as alike.
+pub const JOINED_BURST: u32 = 1_000;
+
 /// Time for which lines like one that was shown are counted instead of shown, at first.
 /// Source: chosen: what is tried again each 30 seconds is told once a minute. Past it the count is
 /// told, and the time grows by [`JOINED_GROWTH`].

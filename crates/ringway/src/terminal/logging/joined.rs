@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use tracing::Level;
 
-use crate::limits::{JOINED_FIRST, JOINED_GROWTH, JOINED_LINES, JOINED_LONGEST, JOINED_TEXT};
+use crate::limits::{
+    JOINED_BURST, JOINED_FIRST, JOINED_GROWTH, JOINED_LINES, JOINED_LONGEST, JOINED_TEXT,
+};
 
 /// A line to be shown.
 pub(super) type Line = (Level, String);
@@ -15,6 +17,8 @@ pub(super) type Line = (Level, String);
 #[derive(Debug, Default)]
 pub(super) struct Joined {
     shown: HashMap<Kind, Shown>,
+    /// How many lines there were lately that begin alike.
+    begun: HashMap<Kind, Begun>,
     /// When the first count is due.
     due: Option<Instant>,
 }
@@ -24,6 +28,13 @@ pub(super) struct Joined {
 struct Kind {
     level: Level,
     text: String,
+}
+
+/// Lines that have module and message in common.
+#[derive(Debug)]
+struct Begun {
+    since: Instant,
+    lines: u32,
 }
 
 /// A line that was shown, and those like it since.
@@ -59,10 +70,13 @@ impl Joined {
     /// lately.
     pub(super) fn handle(&mut self, now: Instant, level: Level, line: &str) -> Vec<Line> {
         let mut lines = self.take_due(now);
-        let kind = Kind {
+        let mut kind = Kind {
             level,
             text: alike(level, shortened(line)),
         };
+        if !self.shown.contains_key(&kind) && self.is_flood(now, level, beginning(line)) {
+            beginning(line).clone_into(&mut kind.text);
+        }
         // After a count lines go on to be counted: the next one is no news.
         if let Some(shown) = self.shown.get_mut(&kind) {
             shown.withheld += 1;
@@ -118,6 +132,33 @@ impl Joined {
             .collect()
     }
 
+    /// Whether there were more of these in a short time than are told one by one: others may bring
+    /// them about.
+    fn is_flood(&mut self, now: Instant, level: Level, text: &str) -> bool {
+        let recent = |begun: &Begun| now.saturating_duration_since(begun.since) < JOINED_FIRST;
+        let kind = Kind {
+            level,
+            text: shortened(text).to_owned(),
+        };
+        if self.begun.len() >= JOINED_LINES && !self.begun.contains_key(&kind) {
+            self.begun.retain(|_, begun| recent(begun));
+            // Counting too few is better than remembering more.
+            if self.begun.len() >= JOINED_LINES {
+                self.begun.clear();
+            }
+        }
+        let new = Begun {
+            since: now,
+            lines: 0,
+        };
+        let begun = self.begun.entry(kind).or_insert(new);
+        if !recent(begun) {
+            (begun.since, begun.lines) = (now, 0);
+        }
+        begun.lines = begun.lines.saturating_add(1);
+        begun.lines > JOINED_BURST
+    }
+
     fn forget_oldest(&mut self, now: Instant) -> Option<Line> {
         let oldest = self.shown.iter().min_by_key(|(_, shown)| shown.at);
         let kind = oldest.map(|(kind, _)| kind.clone())?;
@@ -132,8 +173,17 @@ fn shortened(line: &str) -> &str {
         .unwrap_or(line)
 }
 
+/// Module and message: the line up to its first field.
+fn beginning(line: &str) -> &str {
+    let field = line.find('=').unwrap_or(line.len());
+    let before = line.get(..field).unwrap_or(line);
+    let end = before.rfind(' ').filter(|_| field < line.len());
+    before.get(..end.unwrap_or(before.len())).unwrap_or(before)
+}
+
 /// What lines have in common that are alike. Of faults numbers are left out that stand by
-/// themselves, such as bytes that are free; of news each line counts by all that it says.
+/// themselves, such as bytes that are free, and ports; of news each line counts by all that it
+/// says.
 fn alike(level: Level, line: &str) -> String {
     if level == Level::INFO {
         return line.to_owned();
@@ -142,9 +192,12 @@ fn alike(level: Level, line: &str) -> String {
     let words = line.split(' ').map(|word| {
         let bare = word.trim_matches(['(', ')', ',', ';', '"', '.']);
         let value = bare.rsplit_once('=').map_or(bare, |(_, value)| value);
-        match is_number(value) {
-            true => word.replace(value, "#"),
-            false => word.to_owned(),
+        match value.rsplit_once(':') {
+            _ if is_number(value) => word.replace(value, "#"),
+            Some((host, port)) if is_number(port) && host.contains(['.', ':']) => {
+                word.replace(value, host)
+            }
+            _ => word.to_owned(),
         }
     });
     words.collect::<Vec<_>>().join(" ")
@@ -219,6 +272,11 @@ mod tests {
         assert_eq!(shown(Level::ERROR, "eth1 is gone"), 1);
         assert_eq!(shown(Level::ERROR, "10.0.0.1 is gone"), 1);
         assert_eq!(shown(Level::ERROR, "10.0.0.2 is gone"), 1);
+        assert_eq!(shown(Level::WARN, "refused from=10.0.0.2:4000 why=x"), 1);
+        assert_eq!(shown(Level::WARN, "refused from=10.0.0.2:4001 why=x"), 0);
+        assert_eq!(shown(Level::WARN, "refused from=10.0.0.3:4001 why=x"), 1);
+        assert_eq!(shown(Level::WARN, "refused from=[fe80::1]:4001"), 1);
+        assert_eq!(shown(Level::WARN, "refused from=[fe80::1]:4002"), 0);
         assert_eq!(shown(Level::INFO, "a file came size=1"), 1);
         assert_eq!(shown(Level::INFO, "a file came size=2"), 1);
     }
@@ -235,6 +293,7 @@ mod tests {
             assert!(joined.shown.len() <= JOINED_LINES);
         }
         assert_eq!(told.len(), 10 * JOINED_LINES + 1);
+        assert!(joined.begun.len() <= JOINED_LINES);
         assert!(told.contains(&"first (once more in the last 0 s)".to_owned()));
         let long = "ä".repeat(JOINED_TEXT);
         let lines = texts(joined.handle(start, Level::INFO, &long));
@@ -242,5 +301,27 @@ mod tests {
         joined.handle(start, Level::INFO, &long);
         let told = texts(joined.take_all(start));
         assert!(told[0].len() < JOINED_TEXT + 64, "{told:?}");
+    }
+
+    #[test]
+    fn flood_of_different_news_is_counted() {
+        let (mut joined, start) = (Joined::default(), Instant::now());
+        let mut told = 0;
+        for n in 0..3 * JOINED_BURST {
+            let line = format!("x::told: a file was refused from=\"a = b\" id=\"{n}\"");
+            told += joined.handle(start, Level::INFO, &line).len();
+            assert_eq!(beginning(&line), "x::told: a file was refused");
+        }
+        // One more, which stands for the rest.
+        assert_eq!(told, usize::try_from(JOINED_BURST).unwrap() + 1);
+        let later = start + JOINED_FIRST;
+        let lines = texts(joined.take_due(later));
+        let rest = 2 * JOINED_BURST - 1;
+        assert!(lines[0].ends_with(&format!("({rest} times more in the last 60 s)")));
+        assert_eq!(
+            joined.handle(later, Level::INFO, "x::told: another").len(),
+            1
+        );
+        assert_eq!(beginning("no field"), "no field");
     }
 }
