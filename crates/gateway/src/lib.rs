@@ -16,7 +16,8 @@
 //! | [`Pipeline`] | the stages up to `classify`; [`FlowRecord`] is what comes out |
 //! | [`scan`] | scanners of files |
 //! | [`accounting`] | what every flow carried: the kernel's counts joined with decisions |
-//! | [`audit`] | events in SQLite |
+//! | [`quota`] | what hosts have used of what a rule gives them, and who is above it |
+//! | [`audit`] | events, the history of flows and quotas in SQLite |
 //! | `linux` | the live path: the kernel's queue, marks, packet filter, classes of bandwidth |
 //! | [`samples`] | captures made from published message formats, for demonstrations and tests |
 //! | [`limits`] | every bound, with unit, source and consequence |
@@ -75,6 +76,7 @@ mod offline;
 pub mod packet;
 mod pipeline;
 pub mod policy;
+pub mod quota;
 mod ranges;
 mod reader;
 mod record;

@@ -198,6 +198,11 @@ impl<T: Default> Tracker<T> {
         self.table.flows()
     }
 
+    /// The same with the slots that they are in.
+    pub(crate) fn flows_with_slots(&self) -> impl Iterator<Item = (usize, &Flow<Tracked<T>>)> {
+        self.table.flows_with_slots()
+    }
+
     /// The same, to change.
     pub(crate) fn flows_mut(&mut self) -> impl Iterator<Item = &mut Flow<Tracked<T>>> {
         self.table.flows_mut()

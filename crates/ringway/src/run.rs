@@ -169,6 +169,7 @@ async fn gateway(
         GateCommand::Status(args) => gate::status(context, &args).await,
         GateCommand::Flows(args) => gate::flows(context, &args).await,
         GateCommand::Top(args) => gate::top(context, &args).await,
+        GateCommand::Quotas(args) => gate::quotas(context, &args).await,
         GateCommand::Why(args) => gate::why(context, &args).await,
         GateCommand::Apply(args) => gate::apply(context, &args).await,
         GateCommand::Confirm(args) => gate::confirm(context, &args).await,

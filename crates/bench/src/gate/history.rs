@@ -113,6 +113,7 @@ fn flow(number: u64, now: Duration) -> FlowAccount {
         action: Some(Action::Allow),
         rule: Some("default".to_owned()),
         class: None,
+        over_quota: false,
         host,
         to_server: carried(1),
         to_client: carried(9),
@@ -121,5 +122,6 @@ fn flow(number: u64, now: Duration) -> FlowAccount {
         began,
         ended: Some(began + Duration::from_secs(30)),
         reason: Some(EndReason::Closed),
+        kernel: None,
     }
 }

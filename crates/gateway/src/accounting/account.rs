@@ -138,6 +138,9 @@ pub struct FlowAccount {
     /// Name of its class of bandwidth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
+    /// The quota of the rule is used up, and so it gets what is above it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub over_quota: bool,
     /// The host of the own network.
     pub host: std::net::IpAddr,
     /// From the client to the server.
@@ -158,6 +161,9 @@ pub struct FlowAccount {
     /// Why it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<EndReason>,
+    /// The kernel's number of it, once it is reported; only this run has a use for it.
+    #[serde(skip)]
+    pub kernel: Option<u32>,
 }
 
 impl FlowAccount {

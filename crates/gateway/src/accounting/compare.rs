@@ -37,6 +37,8 @@ pub enum Untold {
     Unanswered,
     /// It depends on files or messages that the flow carried.
     Contents,
+    /// The rule that decides has a quota, and what was used of it by then is not known.
+    Quota,
     /// Neither TCP nor UDP: no rule decides on it.
     Protocol,
 }
@@ -96,11 +98,15 @@ pub fn compare(policy: &Policy, zone: &TimeZone, flow: &FlowAccount) -> Compared
     if !plan.content.is_empty() && plan.ruling.action != Action::Block {
         return Compared::Untold(Untold::Contents);
     }
+    let rule = policy.name_of(&plan.ruling);
+    if policy.quota_of(rule).is_some() {
+        return Compared::Untold(Untold::Quota);
+    }
     let class = plan.ruling.class;
     let class = class.and_then(|class| policy.classes().get(class));
     let fate = Fate {
         action: plan.ruling.action.name(),
-        rule: policy.name_of(&plan.ruling).to_owned(),
+        rule: rule.to_owned(),
         class: class.map(|class| class.name.clone()),
     };
     // What was not asked about went on.

@@ -254,6 +254,7 @@ impl Ledger {
             action: None,
             rule: None,
             class: None,
+            over_quota: false,
             host: host(kernel.ends, sides),
             to_server: Count::default(),
             to_client: Count::default(),
@@ -262,6 +263,7 @@ impl Ledger {
             began: kernel.began.unwrap_or(now),
             ended: None,
             reason: None,
+            kernel: None,
         }
     }
 
@@ -406,6 +408,14 @@ impl Ledger {
         crossing.map(|account| &account.flow)
     }
 
+    /// The flow between these ends, and whether the queue that decided it still knows it.
+    #[must_use]
+    pub fn find(&self, ends: Ends) -> Option<(&FlowAccount, bool)> {
+        let account = self.accounts.get(&Key::of(ends))?;
+        let asks = account.flow.asked == Asked::Yes && !account.over;
+        account.is_crossing().then_some((&account.flow, asks))
+    }
+
     /// Flows that live, as they stand.
     pub fn live(&self) -> impl Iterator<Item = &FlowAccount> {
         self.known().filter(|flow| flow.ended.is_none())
@@ -450,6 +460,7 @@ impl Ledger {
         if !is_first || !account.is_crossing() {
             return;
         }
+        account.flow.kernel = account.kernel;
         account.flow.ended = Some(account.flow.ended.unwrap_or(ended));
         account.flow.reason = Some(account.flow.reason.unwrap_or(reason));
         self.ended.add(&account.flow);

@@ -264,6 +264,7 @@ mod tests {
             action: Some(Action::Allow),
             rule: Some("web".to_owned()),
             class: None,
+            over_quota: false,
             host: client.ip(),
             to_server: count,
             to_client: count,
@@ -272,6 +273,7 @@ mod tests {
             began: Duration::from_secs(number),
             ended: ended.map(Duration::from_secs),
             reason: ended.map(|_| EndReason::Closed),
+            kernel: None,
         }
     }
 

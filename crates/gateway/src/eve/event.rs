@@ -8,7 +8,7 @@ use super::{EveKind, SCHEMA};
 use crate::classify::Confidence;
 use crate::packet::L4;
 use crate::policy::Action;
-use crate::verdict::{Content, DroppedPacket, Event, EventKind, FileInfo, Mode, Text};
+use crate::verdict::{Content, DroppedPacket, Event, EventKind, FileInfo, Mode, QuotaInfo, Text};
 
 /// The number of what generates these alerts. Suricata's own have others, so that no number of a
 /// rule of ours is one of its.
@@ -105,6 +105,8 @@ struct Ours<'a> {
     message: Option<&'a Text>,
     #[serde(skip_serializing_if = "Option::is_none")]
     member: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<&'a QuotaInfo>,
 }
 
 impl<'a> EventForm<'a> {
@@ -229,6 +231,7 @@ impl<'a> Ours<'a> {
             mimetype: file.and_then(|file| file.mimetype.as_deref()),
             message: event.message.as_ref(),
             member: event.names.member.as_deref(),
+            quota: event.quota.as_deref(),
         }
     }
 }

@@ -63,6 +63,8 @@ struct Ours<'a> {
     rule: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     class: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    over_quota: bool,
     inside: IpAddr,
     exact: bool,
     end: EndReason,
@@ -128,6 +130,7 @@ impl FlowLog {
             policy: account.action,
             rule: account.rule.as_deref(),
             class: account.class.as_deref(),
+            over_quota: account.over_quota,
             inside: account.host,
             exact: account.exact,
             end: self.reason,

@@ -194,6 +194,12 @@ impl<T: Default> FlowTable<T> {
         self.slots.iter().flatten().map(|slot| &slot.flow)
     }
 
+    /// The same with the slots that they are in.
+    pub fn flows_with_slots(&self) -> impl Iterator<Item = (usize, &Flow<T>)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(index, slot)| Some((index, &slot.as_ref()?.flow)))
+    }
+
     /// The same, to change.
     pub fn flows_mut(&mut self) -> impl Iterator<Item = &mut Flow<T>> {
         self.slots.iter_mut().flatten().map(|slot| &mut slot.flow)

@@ -87,6 +87,31 @@ pub const ACCOUNT_MISSED: u32 = 2;
 /// the flow is reported as it stands.
 pub const ACCOUNT_EVERY: Duration = Duration::from_secs(60);
 
+/// Hosts and members of which is known what they have used, over all rules with quotas.
+/// Source: a /16 of IPv4; some 10 MB. Past it the sixteenth of them that has used least is
+/// forgotten, and counts from nothing again.
+pub const MAX_QUOTA_COUNTERS: usize = 65_536;
+
+/// Time between two looks at the kernel's flows where rules have quotas.
+/// Source: chosen: a flow is moved within two seconds; a look is a dump of connection tracking, and
+/// [`LOOK_SHARE`] bounds what it costs. Past it flows that go on are charged.
+pub const QUOTA_LOOK: Duration = Duration::from_secs(1);
+
+/// Looks for which a flow whose quota is used up may wait for its next packet, with which both ends
+/// are reset.
+/// Source: chosen: a TCP retransmits some times within it (RFC 6298). Past it the kernel drops the
+/// flow without a word.
+pub const QUOTA_RESETS: u32 = 8;
+
+/// Time between two times that quotas are written down.
+/// Source: chosen: flash memory of small routers bears it. Past it what changed is written; a
+/// killed gateway loses what flows carried that ended within it.
+pub const QUOTA_SAVED: Duration = Duration::from_secs(10);
+
+/// File in the folder of state that holds what was used of quotas.
+/// Source: chosen. Past it: it is one file.
+pub const QUOTA_FILE: &str = "quotas.db";
+
 /// Reports of the gateway to its accounts that wait.
 /// Source: the same as [`AUDIT_BACKLOG`]. Past it flows count as not asked about, and are counted
 /// as lost.

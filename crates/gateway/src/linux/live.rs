@@ -169,6 +169,7 @@ impl Live {
 
     /// Connections may end here.
     pub fn terminate(&mut self, terminator: Terminator) {
+        self.gateway.report_moved();
         self.terminator = Some(terminator);
     }
 

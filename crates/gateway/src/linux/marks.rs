@@ -89,6 +89,28 @@ impl Marks {
         value << self.kept_shift()
     }
 
+    /// The bits that a connection keeps with this verdict; its others stay as they are.
+    pub(super) fn kept_value(self, settled: Offload) -> u32 {
+        self.value(settled)
+    }
+
+    /// What a connection's mark says; `None`: it is not decided.
+    #[must_use]
+    pub fn read(self, mark: u32) -> Option<Offload> {
+        let value = (mark & self.kept()) >> self.kept_shift();
+        let number = value >> STATE_BITS;
+        let class = |number: u32| usize::try_from(number).ok();
+        match (value & STATE, number) {
+            (ALLOWED, _) => Some(Offload::Allowed),
+            (BLOCKED, _) => Some(Offload::Blocked),
+            (SHAPED, number) => class(number).map(Offload::Shaped),
+            (_, 0) => None,
+            (_, ANSWERS_PASS) => Some(Offload::AnswersPass),
+            (_, WATCHED) => Some(Offload::Watched),
+            (_, number) => class(number.saturating_sub(WATCHED_IN)).map(Offload::WatchedIn),
+        }
+    }
+
     /// The mark and mask of packets that come back with a verdict, as the packet filter writes
     /// them.
     pub(super) fn returned_mark(self) -> String {
@@ -153,6 +175,7 @@ mod tests {
         for mask in [0xff00_0000, 0xff, 0x7f80_0000] {
             let marks = Marks::within(mask).unwrap();
             assert_eq!(marks.mask(), mask);
+            assert_eq!(marks.read(!marks.kept()), None);
             let mut seen = std::collections::BTreeSet::new();
             let some = [
                 Offload::Allowed,
@@ -166,6 +189,7 @@ mod tests {
                 .chain((0..MAX_CLASSES).map(Offload::WatchedIn));
             for settled in verdicts {
                 let marked = marks.apply(0xffff_ffff, settled);
+                assert_eq!(marks.read(marked), Some(settled));
                 assert_eq!(marked | mask, 0xffff_ffff);
                 // What a connection keeps of it is some verdict, and none says that the packet has
                 // one.

@@ -15,6 +15,7 @@ mod folded;
 mod form;
 mod matcher;
 mod quantities;
+mod quota;
 mod reach;
 mod rule;
 mod rule_file;
@@ -36,6 +37,7 @@ pub use matcher::Direction;
 use matcher::Match;
 use quantities::Networks;
 pub use quantities::apart;
+pub use quota::{Over, Per, Period, Quota};
 pub use rule::{Action, Class, Failure, Names, Rule};
 pub use schedule::Moment;
 pub use trial::{Outcome, Trial};
@@ -99,9 +101,33 @@ pub struct Ruling {
     pub audit: bool,
     /// A file is kept itself.
     pub keep: bool,
+    /// The quota of the rule is used up, and this is what happens above it.
+    pub over: bool,
 }
 
 impl Ruling {
+    /// The same of a flow whose quota is used up.
+    #[must_use]
+    pub fn above(self, over: Over) -> Self {
+        match over {
+            Over::Block => Self {
+                action: Action::Block,
+                class: None,
+                over: true,
+                ..self
+            },
+            Over::Class(class) => Self {
+                action: match self.action {
+                    Action::Allow => Action::Shape,
+                    other => other,
+                },
+                class: Some(class),
+                over: true,
+                ..self
+            },
+        }
+    }
+
     /// It goes on, by no rule.
     pub(crate) const ALLOW: Self = Self {
         action: Action::Allow,
@@ -109,6 +135,7 @@ impl Ruling {
         class: None,
         audit: false,
         keep: false,
+        over: false,
     };
 }
 
@@ -159,6 +186,12 @@ impl Policy {
             rule.class = rule
                 .class
                 .and_then(|class| slots.get(class).copied().flatten());
+            if let Some(quota) = &mut rule.quota
+                && let Over::Class(class) = quota.over
+                && let Some(slot) = slots.get(class).copied().flatten()
+            {
+                quota.over = Over::Class(slot);
+            }
         }
         self.classes = classes;
         self
@@ -203,6 +236,19 @@ impl Policy {
             .map_or(DEFAULT_RULE, |rule| rule.name.as_str())
     }
 
+    /// What the rule of a ruling says of its flows, whatever was made of it since.
+    #[must_use]
+    pub fn ruling_of(&self, ruled: &Ruling) -> Option<Ruling> {
+        let index = ruled.rule?;
+        Some(ruling(index, self.rules.get(index)?))
+    }
+
+    /// The quota of the rule of this name.
+    #[must_use]
+    pub fn quota_of(&self, rule: &str) -> Option<Quota> {
+        self.rules.iter().find(|known| known.name == rule)?.quota
+    }
+
     /// Whether what flows carry has a say anywhere, is scanned or is written down.
     #[must_use]
     pub fn looks_into_content(&self) -> bool {
@@ -240,6 +286,7 @@ impl Policy {
             class: None,
             audit: self.default == Action::Audit,
             keep: false,
+            over: false,
         }
     }
 
@@ -353,6 +400,7 @@ fn ruling(index: usize, rule: &Rule) -> Ruling {
         class: rule.class,
         audit: rule.audit || rule.action == Action::Audit,
         keep: rule.files,
+        over: false,
     }
 }
 

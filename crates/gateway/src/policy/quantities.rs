@@ -169,7 +169,8 @@ impl Sizes {
     }
 }
 
-/// Bytes: a whole number with an optional unit, decimal (kB, MB, GB) or binary (KiB, MiB, GiB).
+/// Bytes: a whole number with an optional unit, decimal (kB, MB, GB, TB) or binary (KiB, MiB, GiB,
+/// TiB).
 pub(super) fn bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text
@@ -184,6 +185,8 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
         "kib" => 1 << 10,
         "mib" => 1 << 20,
         "gib" => 1 << 30,
+        "tb" => 1_000_000_000_000,
+        "tib" => 1 << 40,
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(unit)

@@ -1,6 +1,7 @@
 //! One rule of a policy, and what it decides.
 
 use super::matcher::Matcher;
+use super::quota::Quota;
 
 /// What happens to a flow, a file or a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
@@ -89,6 +90,8 @@ pub struct Rule {
     pub scan_parts: bool,
     /// Bytes of a file's beginning that wait together until they were scanned.
     pub hold_first: u64,
+    /// How much its flows may carry for each host or member.
+    pub quota: Option<Quota>,
     pub(super) matcher: Matcher,
 }
 
@@ -102,7 +105,9 @@ impl Rule {
     /// All that it can do is to let flows pass, as if it were not there and nothing else either.
     pub(super) fn only_allows(&self) -> bool {
         let plain = self.class.is_none() && !self.audit && !self.texts && !self.files;
-        self.action == Action::Allow && plain && !self.is_about_content()
+        // What is counted by a rule has to be known for a flow of that rule.
+        let counts = self.quota.is_some();
+        self.action == Action::Allow && plain && !counts && !self.is_about_content()
     }
 
     /// It names this application. Its other conditions are not looked at.

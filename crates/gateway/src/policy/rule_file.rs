@@ -11,6 +11,7 @@ use super::expression::Expression;
 use super::file::{NetworkList, OneOrMany, resolve};
 use super::matcher::{Direction, Matcher};
 use super::quantities::{self, Networks, Ports, Sizes};
+use super::quota::{self, Over, Per, Quota};
 use super::rule::{Action, Class, Failure, Rule};
 use super::schedule::Schedule;
 use super::words::{Keywords, Names, Words};
@@ -31,6 +32,9 @@ pub(super) struct RuleEntry {
     failure: Option<Failure>,
     scan_parts: Option<Spanned<bool>>,
     hold_first: Option<Spanned<String>>,
+    quota: Option<Spanned<String>>,
+    per: Option<Spanned<Per>>,
+    over: Option<Spanned<String>>,
     l4: Option<L4>,
     app: Option<Spanned<OneOrMany>>,
     group: Option<Spanned<OneOrMany>>,
@@ -205,6 +209,7 @@ impl Compiler<'_> {
                 "a flow cannot be put into a class for what it carries: name the class in a rule about the flow",
             );
         }
+        let quota = self.quota(class, content);
         Rule {
             name: entry.name.get_ref().clone(),
             line,
@@ -219,6 +224,7 @@ impl Compiler<'_> {
             failure: entry.failure.or(scans.then_some(Failure::Closed)),
             scan_parts,
             hold_first,
+            quota,
             matcher,
         }
     }
@@ -238,6 +244,72 @@ impl Compiler<'_> {
             self.missing(key, format!("there is no [classes.{name}]"));
         }
         class
+    }
+
+    /// `content`: the rule is about what flows carry.
+    fn quota(&mut self, class: Option<usize>, content: bool) -> Option<Quota> {
+        let entry = self.entry;
+        let Some(key) = &entry.quota else {
+            let reason = "it needs a `quota`, such as `5 GiB/day`";
+            if entry.per.is_some() {
+                self.fault(entry.per.as_ref(), format!("`per`: {reason}"));
+            }
+            if entry.over.is_some() {
+                self.fault(entry.over.as_ref(), format!("`over`: {reason}"));
+            }
+            return None;
+        };
+        if entry.action == Action::Block {
+            self.fault(Some(key), "what is blocked needs no `quota`");
+        }
+        if content {
+            // A quota counts flows, and a flow has one rule: the one about the flow.
+            self.fault(
+                Some(key),
+                "a rule on what flows carry cannot have a `quota`: name it in a rule about the flow",
+            );
+        }
+        let amount = self.take(Some(key), |text| quota::amount(text));
+        let over = self.over(class);
+        let (bytes, period) = amount?;
+        Some(Quota {
+            bytes,
+            period,
+            per: entry.per.as_ref().map_or(Per::Host, |key| *key.get_ref()),
+            over: over?,
+        })
+    }
+
+    /// What happens above the quota of flows that are in this class below it.
+    fn over(&mut self, class: Option<usize>) -> Option<Over> {
+        let key = self.entry.over.as_ref();
+        let Some(name) = key.map(|key| key.get_ref().as_str()) else {
+            let reason = "`quota` needs `over`: a class, or `block`";
+            self.fault(self.entry.quota.as_ref(), reason);
+            return None;
+        };
+        let mut classes = self.names.classes.iter();
+        let index = classes.position(|known| known.name == name);
+        match (name, index) {
+            ("block", None) => Some(Over::Block),
+            ("block", Some(_)) => {
+                let reason =
+                    "`block` means that flows are blocked: give [classes.block] another name";
+                self.fault(key, reason);
+                None
+            }
+            (_, None) => {
+                let reason = format!("there is no [classes.{name}]; `over` is a class, or `block`");
+                self.missing(key, reason);
+                None
+            }
+            (_, index) if index == class => {
+                let reason = format!("the flows of this rule are in `{name}` below the quota, too");
+                self.fault(key, reason);
+                None
+            }
+            (_, Some(index)) => Some(Over::Class(index)),
+        }
     }
 
     fn hold_first(&mut self, scans: bool) -> u64 {

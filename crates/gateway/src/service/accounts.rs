@@ -12,14 +12,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::error::ServiceError;
+use super::quotas::{Quotas, QuotasConfig};
 use crate::accounting::{FlowAccount, Grouping, KernelFlow, Ledger, Row, Totals};
 use crate::limits::{
     ACCOUNT_BACKLOG, ACCOUNT_PAUSE, ACCOUNT_SETTLES, AUDIT_BATCH, LOOK_FRESH, LOOK_SHARE,
-    MAX_ACCOUNTS,
+    MAX_ACCOUNTS, QUOTA_LOOK,
 };
 use crate::linux::border::Border;
 use crate::linux::conntrack::{BorderSides, Conntrack, Event, switch};
 use crate::linux::priority::reset_priority;
+use crate::policy::Policy;
+use crate::quota::{OverQuota, QuotaRow, QuotaTotals};
+use crate::verdict::Mode;
 
 /// What crossed the border since the gateway began, by one grouping.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +47,10 @@ pub struct Top {
 enum Ask {
     Known(Sender<Vec<FlowAccount>>),
     Top(Grouping, Sender<Top>),
+    Quotas(Sender<Vec<QuotaRow>>),
+    QuotaTotals(Sender<Vec<QuotaTotals>>),
+    /// Quotas are counted by another policy, or carried out or not.
+    Policy(Arc<Policy>, Mode),
 }
 
 /// Where the accounts are asked.
@@ -65,6 +73,26 @@ impl AccountsHandle {
         let (answer, answered) = channel();
         self.asks.send(Ask::Top(grouping, answer)).ok()?;
         answered.recv_timeout(patience).ok()
+    }
+
+    /// What was used of quotas; `None`: the accounts do not answer.
+    pub(super) fn quotas(&self, patience: Duration) -> Option<Vec<QuotaRow>> {
+        let (answer, answered) = channel();
+        self.asks.send(Ask::Quotas(answer)).ok()?;
+        answered.recv_timeout(patience).ok()
+    }
+
+    /// How many use quotas, by rule; `None`: the accounts do not answer.
+    pub(super) fn quota_totals(&self, patience: Duration) -> Option<Vec<QuotaTotals>> {
+        let (answer, answered) = channel();
+        self.asks.send(Ask::QuotaTotals(answer)).ok()?;
+        answered.recv_timeout(patience).ok()
+    }
+
+    /// Another policy or mode is at work.
+    pub(super) fn set_policy(&self, policy: Arc<Policy>, mode: Mode) {
+        // Accounts that have ended by a fault have reported it.
+        self.asks.send(Ask::Policy(policy, mode)).ok();
     }
 }
 
@@ -92,6 +120,7 @@ pub(super) type Deliver = Box<dyn FnMut(FlowAccount) + Send>;
 pub(super) struct AccountsThread {
     accountant: Accountant,
     handle: AccountsHandle,
+    over_quota: OverQuota,
     thread: JoinHandle<()>,
 }
 
@@ -102,8 +131,11 @@ impl AccountsThread {
         border: &Border,
         state: &Path,
         every: Duration,
+        quotas: QuotasConfig,
         deliver: Deliver,
     ) -> Result<Self, ServiceError> {
+        let quotas = Quotas::start(state, now(), quotas)?;
+        let over_quota = quotas.over();
         if let Err(error) = switch::on(state) {
             tracing::warn!(%error, "the kernel does not count what it carries: figures hold only what reached the gateway");
         }
@@ -119,6 +151,7 @@ impl AccountsThread {
             every,
             conntrack: conntrack.ok(),
             sides,
+            quotas,
             closed: VecDeque::new(),
             looked: None,
             looked_at: Duration::ZERO,
@@ -131,6 +164,7 @@ impl AccountsThread {
             .spawn(move || {
                 reset_priority();
                 accounts.run(&viewed, &asked);
+                accounts.quotas.end();
             })
             .map_err(|error| {
                 ServiceError::failed(format_args!("a thread did not start: {error}"))
@@ -138,6 +172,7 @@ impl AccountsThread {
         Ok(Self {
             accountant: Accountant { views, lost },
             handle: AccountsHandle { asks },
+            over_quota,
             thread,
         })
     }
@@ -148,6 +183,11 @@ impl AccountsThread {
 
     pub(super) fn handle(&self) -> AccountsHandle {
         self.handle.clone()
+    }
+
+    /// Who is above a quota.
+    pub(super) fn over_quota(&self) -> OverQuota {
+        self.over_quota.clone()
     }
 
     /// Waits until all is reported. Accountants of the queues must be gone.
@@ -163,6 +203,7 @@ struct Accounts {
     every: Duration,
     conntrack: Option<Conntrack>,
     sides: BorderSides,
+    quotas: Quotas,
     /// Connections that both ends have closed, and when their last packets have been counted.
     closed: VecDeque<(Duration, KernelFlow)>,
     /// When all connections were looked at last, since the Unix epoch too, and how long that took.
@@ -196,6 +237,7 @@ impl Accounts {
                 self.ledger.close(now());
             }
             while let Some(report) = self.ledger.poll_report() {
+                self.quotas.handle_report(now(), &report);
                 (self.deliver)(report);
             }
             if ended {
@@ -218,6 +260,8 @@ impl Accounts {
         self.ledger.handle_timeout(now);
         let pause = if self.ledger.wants_look() {
             LOOK_FRESH.max(self.look_took.saturating_mul(LOOK_SHARE))
+        } else if self.quotas.is_wanted() {
+            QUOTA_LOOK.max(self.look_took.saturating_mul(LOOK_SHARE))
         } else {
             self.every
         };
@@ -267,10 +311,12 @@ impl Accounts {
     fn look(&mut self) {
         let (begun, now) = (Instant::now(), now());
         self.ledger.begin_look();
+        self.quotas.begin_look(now);
         if let Some(conntrack) = &mut self.conntrack {
-            let (ledger, sides) = (&mut self.ledger, &mut self.sides);
+            let (ledger, sides, quotas) = (&mut self.ledger, &mut self.sides, &mut self.quotas);
             let looked = conntrack.look(now, &mut |flow| {
                 ledger.handle_kernel(now, &flow, true, &mut |address| sides.side(address));
+                quotas.handle_kernel(now, &flow, ledger);
             });
             if let Err(error) = looked {
                 // A look that ended early says nothing of what it did not show.
@@ -278,6 +324,7 @@ impl Accounts {
                 self.looked = Some(Instant::now());
                 return;
             }
+            quotas.end_look(conntrack);
         }
         self.ledger.end_look(now);
         self.look_took = begun.elapsed();
@@ -286,10 +333,10 @@ impl Accounts {
     }
 
     fn answer(&mut self, ask: Ask) {
-        if self
-            .looked
-            .is_none_or(|looked| looked.elapsed() >= LOOK_FRESH)
-        {
+        // Figures of flows are as fresh as a look.
+        let shows = !matches!(ask, Ask::QuotaTotals(_) | Ask::Policy(..));
+        let fresh = |looked: Instant| looked.elapsed() < LOOK_FRESH;
+        if shows && !self.looked.is_some_and(fresh) {
             self.look();
         }
         // Who has gone needs no answer.
@@ -300,6 +347,13 @@ impl Accounts {
             Ask::Top(grouping, answer) => {
                 answer.send(self.top(grouping)).ok();
             }
+            Ask::Quotas(answer) => {
+                answer.send(self.quotas.rows()).ok();
+            }
+            Ask::QuotaTotals(answer) => {
+                answer.send(self.quotas.totals()).ok();
+            }
+            Ask::Policy(policy, mode) => self.quotas.set_policy(now(), policy, mode),
         }
     }
 

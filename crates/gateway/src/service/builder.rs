@@ -14,6 +14,7 @@ use super::history::{HistoryConfig, HistoryThread};
 use super::in_kernel::attach;
 use super::installation::Installation;
 use super::queue::{QueueThread, Work};
+use super::quotas::QuotasConfig;
 use super::running::RunningGateway;
 use super::scanners::{ScannerConfig, Scanners};
 use super::state_lock::StateLock;
@@ -191,6 +192,7 @@ impl ClaimedGateway {
             &installation.rules.border,
             &state.folder,
             state.flows_every,
+            quotas(&plan, &installation, &writer),
             Box::new(move |flow: FlowAccount| {
                 events.flow(flow.clone());
                 recorder.record(flow);
@@ -236,6 +238,22 @@ impl ClaimedGateway {
             ended: false,
             _lock: lock,
         })
+    }
+}
+
+/// By what quotas are counted, and who is told of those that are used up.
+fn quotas(
+    plan: &GatewayBuilder,
+    installation: &Installation,
+    writer: &EventWriter,
+) -> QuotasConfig {
+    let recorder = writer.recorder();
+    QuotasConfig {
+        zone: plan.settings.zone.clone(),
+        policy: Arc::clone(&plan.policy.policy),
+        mode: plan.settings.mode,
+        marks: installation.rules.marks,
+        record: Box::new(move |event| recorder.record(event)),
     }
 }
 
@@ -310,6 +328,7 @@ impl Starting<'_> {
             }
             // Which queue gets a flow is chance.
             gateway.report_accounts();
+            gateway.set_over_quota(self.accounts.over_quota());
             gateway.share(knowledge.get_or_insert_with(|| gateway.knowledge()));
             let work = Work {
                 gateway,

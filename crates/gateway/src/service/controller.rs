@@ -19,6 +19,7 @@ use crate::accounting::{FlowAccount, Grouping};
 use crate::limits::{EVE_STATS, QUEUE_ANSWER, RULES_LOOK};
 use crate::linux::live::{Order, Totals};
 use crate::policy::{Action, Policy, Rule};
+use crate::quota::QuotaRow;
 use crate::verdict::{LiveFlow, Mode, Why};
 
 /// What a policy needs of the system: rules and classes.
@@ -297,6 +298,8 @@ impl Controller {
     #[must_use]
     pub fn status(&self) -> GatewayStatus {
         let totals: Vec<Totals> = self.ask(Order::Totals);
+        let accounts = self.accounts.as_ref();
+        let quotas = accounts.and_then(|accounts| accounts.quota_totals(QUEUE_ANSWER));
         let state = held(&self.state);
         let sum = |part: &dyn Fn(&Totals) -> u64| totals.iter().map(part).sum();
         GatewayStatus {
@@ -328,6 +331,7 @@ impl Controller {
             events_left_out: self.written.left_out.load(Ordering::Relaxed),
             events_forgotten: self.written.forgotten.load(Ordering::Relaxed),
             flows_missing: sum(&|totals| totals.flows_missing),
+            quotas: quotas.unwrap_or_default(),
         }
     }
 
@@ -370,6 +374,13 @@ impl Controller {
     #[must_use]
     pub fn top(&self, grouping: Grouping) -> Option<Top> {
         self.accounts.as_ref()?.top(grouping, QUEUE_ANSWER)
+    }
+
+    /// What hosts and members have used of quotas, the fullest first; `None`: there are no
+    /// accounts, or they do not answer.
+    #[must_use]
+    pub fn quotas(&self) -> Option<Vec<QuotaRow>> {
+        self.accounts.as_ref()?.quotas(QUEUE_ANSWER)
     }
 
     /// Asks all queues the same. One that does not answer is left out.
@@ -539,6 +550,9 @@ impl Controller {
             // A loop that has ended has said so in the log, and `gate status` misses it.
             queue.send(Order::Policy(Arc::clone(policy))).ok();
             queue.send(Order::Mode(*mode)).ok();
+        }
+        if let Some(accounts) = &self.accounts {
+            accounts.set_policy(Arc::clone(policy), *mode);
         }
         // They obey in order: one that has answered this works by the new policy.
         let obeyed: Vec<Totals> = self.ask(Order::Totals);

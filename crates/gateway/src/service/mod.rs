@@ -22,6 +22,7 @@
 //! | `event_writer`, `joined` | the thread that writes events down |
 //! | `eve`, `sensor` | where it writes them as EVE, and who is said to write |
 //! | `accounts` | the thread that joins what the kernel counted with what was decided |
+//! | `quotas` | what hosts have used of quotas: flows are charged, moved, and written down |
 //! | `history` | the thread that writes down what flows carried |
 //! | `state_lock` | the folder of state belongs to one gateway |
 
@@ -36,6 +37,7 @@ mod in_kernel;
 mod installation;
 mod joined;
 mod queue;
+mod quotas;
 mod reload;
 mod running;
 mod scanners;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::reload::Reload;
 use crate::linux::kernel::InKernel;
 use crate::linux::terminate::TerminatedTotals;
+use crate::quota::QuotaTotals;
 use crate::verdict::Mode;
 
 /// What the gateway does and has done.
@@ -73,4 +74,7 @@ pub struct GatewayStatus {
     /// Packets whose flow was not there: a fault of this program.
     #[serde(default)]
     pub flows_missing: u64,
+    /// How many hosts and members use quotas, by rule.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<QuotaTotals>,
 }

@@ -99,6 +99,9 @@ pub(super) fn view(
         action,
         rule,
         class,
+        over_quota: own
+            .decided()
+            .is_some_and(|decided| decided.plan.ruling.over),
         host: flow.client.ip(),
         to_server: flow.from_client(),
         to_client: flow.from_server,
@@ -107,6 +110,7 @@ pub(super) fn view(
         began: flow.first_seen,
         ended,
         reason: None,
+        kernel: None,
     }
 }
 

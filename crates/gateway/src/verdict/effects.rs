@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use super::event::Event;
+use super::quotas::Moved;
 use super::reset::{Broken, resets};
 use super::{FilePart, FlowId, ScanJob, Verdict};
 use crate::limits::MAX_EVENTS;
@@ -24,6 +25,8 @@ pub(super) struct Effects {
     pub(super) parts: VecDeque<FilePart>,
     /// What the next audited file is called.
     next_file: u64,
+    /// Decided flows that get something else from now on, if who carries them has to know.
+    pub(super) moved: Option<VecDeque<Moved>>,
     /// Bytes that flows hold whose contents are followed.
     pub(super) content_held: usize,
     /// The payload to put in place of the packet's own, of the packet that was just handled.

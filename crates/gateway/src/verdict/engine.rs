@@ -12,6 +12,7 @@ use super::effects::Effects;
 use super::env::Env;
 use super::expected::Announcements;
 use super::machine::{FlowContext, QueuedPacket};
+use super::quotas;
 use super::state::{DecidedFlow, Stage, State};
 use super::trace::{Passing, TraceStep, Traces};
 use super::{FlowId, Mode, ScanJob, Scanned, Settings, Verdict};
@@ -19,7 +20,8 @@ use crate::classify::Classifier;
 use crate::flow::{Seniority, TableBounds};
 use crate::limits::{FOLLOW_LOOK, MAX_CONTENT, MAX_EARLY};
 use crate::packet::Packet;
-use crate::policy::Policy;
+use crate::policy::{Policy, Ruling};
+use crate::quota::OverQuota;
 use crate::tracker::{FlowEntry, Tracker};
 
 /// Flows and what is decided on them.
@@ -58,6 +60,9 @@ impl FlowEngine {
                 settings,
                 announced: Announcements::default(),
                 came_by: 0,
+                over_quota: OverQuota::default(),
+                above: Arc::default(),
+                above_changes: 0,
             },
             blocked: Blocked::default(),
             effects: Effects::default(),
@@ -91,6 +96,7 @@ impl FlowEngine {
         bytes: &[u8],
     ) -> Verdict {
         self.make_room(now);
+        self.judge_quotas(now);
         self.effects.rewritten = None;
         let Some(entry) = self.tracker.handle_packet(now, packet) else {
             return self.env.missing(&mut self.effects);
@@ -150,7 +156,7 @@ impl FlowEngine {
     }
 
     /// A flow that is still there, at a moment without a packet of it.
-    fn context(&mut self, now: Duration, id: FlowId) -> Option<FlowContext<'_>> {
+    pub(super) fn context(&mut self, now: Duration, id: FlowId) -> Option<FlowContext<'_>> {
         Some(FlowContext {
             now,
             entry: self.tracker.entry(id.slot, id.serial)?,
@@ -176,6 +182,7 @@ impl FlowEngine {
 
     /// Does what is due for flows whose contents are followed.
     pub(super) fn handle_timeout(&mut self, now: Duration) {
+        self.judge_quotas(now);
         // All that wait are looked at: not at each packet.
         if now < self.next_look {
             return;
@@ -191,6 +198,38 @@ impl FlowEngine {
         // Flows that began to wait meanwhile.
         timed.append(&mut self.effects.timed);
         self.timed = timed;
+    }
+
+    /// Takes in who is above a quota now, if that has changed, and decides flows by it.
+    fn judge_quotas(&mut self, now: Duration) {
+        let changes = self.env.over_quota.changes();
+        if changes == self.env.above_changes {
+            return;
+        }
+        self.env.above_changes = changes;
+        self.env.above = self.env.over_quota.now();
+        let flows = self.tracker.flows_with_slots();
+        let changed: Vec<(FlowId, Ruling)> = flows
+            .filter_map(|(slot, flow)| {
+                let serial = flow.serial;
+                Some((FlowId { slot, serial }, quotas::changed(&self.env, flow)?))
+            })
+            .collect();
+        // No packet at hand led to this.
+        self.env.came_by = 0;
+        let wanted = self.accounts.are_wanted();
+        for (id, ruling) in changed {
+            let Some(mut context) = self.context(now, id) else {
+                continue;
+            };
+            context.rule_again(ruling);
+            context.note_moved(&ruling);
+            let flow = &*context.entry.flow;
+            let seen = wanted.then(|| view(flow, known(flow, context.entry.conclude()), None));
+            if let Some(seen) = seen {
+                self.accounts.note(seen);
+            }
+        }
     }
 
     /// Whether decisions are carried out from now on. Files under way are held back from here on,

@@ -12,6 +12,7 @@ use super::{FlowId, Mode, Settings, Verdict};
 use crate::classify::Verdict as Classified;
 use crate::flow::Flow;
 use crate::policy::{Action, Failure, Moment, Policy, Ruling};
+use crate::quota::{AboveNow, OverQuota, Owner};
 use crate::tracker::{Tracked, is_answered};
 
 /// By what flows are judged.
@@ -22,6 +23,11 @@ pub(super) struct Env {
     pub(super) announced: Announcements,
     /// The number of the interface by which the packet at hand came; 0: it is not known.
     pub(super) came_by: u32,
+    /// Who is above a quota, and the latest of it that flows were decided by.
+    pub(super) over_quota: OverQuota,
+    pub(super) above: Arc<AboveNow>,
+    /// Changes of it that were taken in.
+    pub(super) above_changes: u64,
 }
 
 /// Which flow an event is about, and how far it was.
@@ -69,6 +75,28 @@ impl Env {
         Moment::of(now, &self.settings.zone)
     }
 
+    /// What becomes of a ruling by this policy, if the quota of its rule is used up.
+    pub(super) fn by_quota(
+        &self,
+        policy: &Policy,
+        ruling: Ruling,
+        ends: &Ends,
+        found: Option<&Classified>,
+    ) -> Ruling {
+        if self.above.is_empty() || ruling.rule.is_none() {
+            return ruling;
+        }
+        let (client, server) = (ends.client.ip(), ends.server.ip());
+        let owner = Owner {
+            client,
+            server,
+            way: policy.way(client, server),
+            member: found.and_then(|found| found.details.member.as_deref()),
+        };
+        let over = self.above.over(policy.name_of(&ruling), &owner);
+        over.map_or(ruling, |over| ruling.above(over))
+    }
+
     /// The flow of a packet is not there, which is a fault of this program. It is counted, and
     /// nothing goes on by it where the policy fails closed.
     pub(super) fn missing(&self, effects: &mut Effects) -> Verdict {
@@ -96,7 +124,11 @@ impl Env {
             signature: policy.name_of(ruling).to_owned(),
             policy: ruling.action,
             confidence: found.confidence,
-            evidence: found.evidence.clone(),
+            evidence: if ruling.over {
+                format!("its quota is used up; {}", found.evidence)
+            } else {
+                found.evidence.clone()
+            },
             packet,
             answered: true,
             mode: self.settings.mode,

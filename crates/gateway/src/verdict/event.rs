@@ -7,11 +7,13 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use super::Mode;
+use crate::accounting::FlowAccount;
 use crate::classify::{Confidence, Details};
 use crate::eve::{EveKind, EventForm, Sensor};
 use crate::flow::Flow;
 use crate::packet::{L4, Packet};
-use crate::policy::Action;
+use crate::policy::{Action, Over, Per, Period, Policy};
+use crate::quota::Passed;
 use crate::reader::Reader;
 
 /// What an event is about.
@@ -74,6 +76,8 @@ pub struct Event {
     pub fileinfo: Option<FileInfo>,
     /// The message.
     pub message: Option<Text>,
+    /// The quota that was used up.
+    pub quota: Option<Box<QuotaInfo>>,
     /// The packet that was dropped by itself.
     pub dropped: Option<Box<DroppedPacket>>,
     /// The number of the interface by which the packet came that led to it; 0: it is not known.
@@ -162,6 +166,25 @@ pub struct FileInfo {
     pub delivered: Option<u64>,
 }
 
+/// A quota that was used up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QuotaInfo {
+    /// Of what `of` is one.
+    pub per: Per,
+    /// The host's address, or the member's name.
+    pub of: String,
+    /// Bytes that it has used.
+    pub used: u64,
+    /// Bytes that the rule gives.
+    pub quota: u64,
+    /// In which time.
+    pub period: Period,
+    /// The class in which flows go on, or `block`.
+    pub over: String,
+    /// When the next period begins (RFC 3339).
+    pub resets: String,
+}
+
 /// A message that went by, or was refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Text {
@@ -248,9 +271,77 @@ impl Event {
             attempts: None,
             fileinfo: None,
             message: None,
+            quota: None,
             dropped: None,
             came_by: 0,
             sensor: Sensor::default(),
+        }
+    }
+
+    /// A quota was used up with what this flow carried. The policy names the class above it.
+    #[must_use]
+    pub fn of_quota(
+        now: Duration,
+        passed: &Passed,
+        flow: &FlowAccount,
+        policy: &Policy,
+        mode: Mode,
+    ) -> Self {
+        let (over, action) = match passed.quota.over {
+            Over::Block => ("block".to_owned(), Action::Block),
+            Over::Class(class) => {
+                let class = policy.classes().get(class);
+                (
+                    class.map_or_else(String::new, |class| class.name.clone()),
+                    Action::Shape,
+                )
+            }
+        };
+        let resets = i64::try_from(passed.resets.as_secs()).ok();
+        let resets = resets.and_then(|at| jiff::Timestamp::from_second(at).ok());
+        let quota = QuotaInfo {
+            per: passed.quota.per,
+            of: passed.subject.to_string(),
+            used: passed.used,
+            quota: passed.quota.bytes,
+            period: passed.quota.period,
+            over,
+            resets: resets.map_or_else(String::new, |at| at.to_string()),
+        };
+        let alert = Alert {
+            action: match (action, mode) {
+                (Action::Block, Mode::Enforce) => "blocked",
+                _ => "allowed",
+            },
+            signature: passed.rule.clone(),
+            policy: action,
+            confidence: flow.confidence.unwrap_or(Confidence::Guess),
+            evidence: format!(
+                "{} has used up its quota: {} of {} bytes a {}",
+                quota.of,
+                quota.used,
+                quota.quota,
+                quota.period.name()
+            ),
+            packet: flow.total().packets,
+            answered: true,
+            mode,
+        };
+        let ends = Ends {
+            // Rules are about nothing else.
+            l4: if flow.ends.protocol == 17 {
+                L4::Udp
+            } else {
+                L4::Tcp
+            },
+            client: flow.ends.client,
+            server: flow.ends.server,
+            serial: flow.flow_id,
+        };
+        Self {
+            names: flow.details.clone(),
+            quota: Some(Box::new(quota)),
+            ..Self::new(now, EventKind::Alert, ends, &flow.app, alert)
         }
     }
 

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use super::Moved;
 use super::engine::FlowEngine;
 use super::event::Event;
 use super::expected::Announcements;
@@ -17,6 +19,7 @@ use crate::classify::{Classifier, Surroundings};
 use crate::flow::TableBounds;
 use crate::packet::{Counters, Decoder, LinkType, Packet, Skip};
 use crate::policy::Policy;
+use crate::quota::OverQuota;
 
 /// Decides flows by a policy, and returns each packet's verdict.
 ///
@@ -264,6 +267,26 @@ impl Gateway {
     /// Another policy, for flows that are not decided yet.
     pub fn set_policy(&mut self, policy: Arc<Policy>) {
         self.engine.env.policy = policy;
+    }
+
+    /// Who is above a quota, from now on as this says at any time.
+    pub fn set_over_quota(&mut self, over: OverQuota) {
+        // What it says now is a change for this one.
+        self.engine.env.above_changes = over.changes().wrapping_sub(1);
+        self.engine.env.over_quota = over;
+    }
+
+    /// Keeps decided flows that get something else, from now on, for
+    /// [`poll_moved`](Self::poll_moved).
+    #[cfg(target_os = "linux")]
+    pub(crate) fn report_moved(&mut self) {
+        self.engine.effects.moved.get_or_insert_default();
+    }
+
+    /// The next decided flow that gets something else from now on.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn poll_moved(&mut self) -> Option<Moved> {
+        self.engine.effects.moved.as_mut()?.pop_front()
     }
 
     /// Whether decisions are carried out from now on.

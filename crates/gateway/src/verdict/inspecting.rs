@@ -226,7 +226,7 @@ impl FlowContext<'_> {
         };
         decided.killed = 0;
         // A single packet proves nothing, so only a flow with two sides is remembered.
-        if answered {
+        if answered && !ruling.over {
             let application = &decided.found.application;
             (self.blocked).remember(self.now, self.env, &ends, application);
         }
@@ -302,10 +302,11 @@ impl FlowContext<'_> {
     }
 }
 
-/// The same ruling, which blocks.
+/// The same ruling, which blocks for what is carried, whatever becomes of a quota.
 pub(super) fn blocking(ruling: Ruling) -> Ruling {
     Ruling {
         action: Action::Block,
+        over: false,
         ..ruling
     }
 }

@@ -160,7 +160,11 @@ impl FlowContext<'_> {
             return Step::Again;
         }
         let facts = facts(&ends, None, self.env.moment(self.now));
-        match self.env.policy.decide(&facts) {
+        let mut decision = self.env.policy.decide(&facts);
+        if let Decision::Settled(plan) = &mut decision {
+            plan.ruling = (self.env).by_quota(&self.env.policy, plan.ruling, &ends, None);
+        }
+        match decision {
             // From either side: what the policy says without a look inside is true of the packet.
             Decision::Settled(plan) if !self.env.policy.waits_for_name(&plan.ruling) => {
                 let found = Box::new(self.found());
@@ -288,7 +292,11 @@ impl FlowContext<'_> {
         let ends = Ends::of(self.entry.flow);
         let facts = facts(&ends, Some(found), self.env.moment(self.now));
         match self.env.policy.decide(&facts) {
-            Decision::Settled(plan) => Some(plan),
+            Decision::Settled(mut plan) => {
+                let policy = &self.env.policy;
+                plan.ruling = self.env.by_quota(policy, plan.ruling, &ends, Some(found));
+                Some(plan)
+            }
             Decision::NotYet => None,
         }
     }
@@ -329,7 +337,8 @@ impl FlowContext<'_> {
             found,
         };
         if ruling.action == Action::Block {
-            if answered {
+            // Of a quota new connections may have some again at any time.
+            if answered && !ruling.over {
                 let (ends, name) = (Ends::of(flow), &decided.found.application);
                 self.blocked.remember(self.now, self.env, &ends, name);
             }
@@ -356,6 +365,17 @@ impl FlowContext<'_> {
 }
 
 impl FlowContext<'_> {
+    /// Writes down that a flow is blocked that went on until now.
+    pub(super) fn note_block(&mut self) {
+        let subject = self.subject();
+        let own = &self.entry.flow.attachment.own;
+        if let Some(decided) = own.decided() {
+            let ruling = &decided.plan.ruling;
+            let event = (self.env).event(self.now, EventKind::Alert, &subject, decided, ruling);
+            self.effects.note(event);
+        }
+    }
+
     /// Writes down what was decided, where that is asked for, and what the flow asked for by name.
     fn note_decision(&mut self, decided: &Decided) {
         let (subject, ruling) = (self.subject(), decided.plan.ruling);

@@ -103,6 +103,7 @@ mod findings;
 mod gateway;
 mod inspecting;
 mod machine;
+mod quotas;
 mod report;
 mod reset;
 mod state;
@@ -112,8 +113,10 @@ mod unanswered;
 use std::time::Duration;
 
 pub use cache::{BlockedConnections, BlockedKey, Cached, RefusedConnections};
-pub use event::{Alert, Content, DroppedPacket, Event, EventKind, FileInfo, Text};
+pub use event::{Alert, Content, DroppedPacket, Event, EventKind, FileInfo, QuotaInfo, Text};
 pub use gateway::{Gateway, Knowledge};
+#[cfg(target_os = "linux")]
+pub(crate) use quotas::Moved;
 pub(crate) use state::CACHE_RULE;
 pub use state::{DecidedFlow, LiveFlow};
 pub use trace::{TraceStep, TracedPacket, Why};

@@ -61,6 +61,7 @@ impl FlowEngine {
             midway: flow.midway,
             action,
             rule,
+            over_quota: (flow.attachment.own.decided()).is_some_and(|one| one.plan.ruling.over),
             decided_after,
         }
     }
@@ -90,6 +91,8 @@ impl FlowEngine {
                     midway: flow.midway,
                     action: Some(over.action),
                     rule: Some(over.rule.clone()),
+                    over_quota: (flow.attachment.own.decided())
+                        .is_some_and(|decided| decided.plan.ruling.over),
                     decided_after: over.decided_after,
                 });
             }

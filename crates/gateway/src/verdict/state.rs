@@ -177,6 +177,9 @@ pub struct LiveFlow {
     /// Name of the rule that decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// The quota of the rule is used up, and so it gets what is above it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub over_quota: bool,
     /// Packets that had been seen when it was decided, that one included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_after: Option<u64>,

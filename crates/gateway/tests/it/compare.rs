@@ -116,12 +116,37 @@ fn by_history(bytes: &[u8], after: &Policy) -> BTreeMap<String, Vec<Option<Fate>
         let fate = match compare(after, &jiff::tz::TimeZone::UTC, &flow) {
             Compared::Same => Some((was, flow.class.clone())),
             Compared::Otherwise(fate) => Some((fate.action, fate.class)),
-            Compared::Untold(Untold::Contents | Untold::Protocol) => panic!("{flow:?}"),
+            Compared::Untold(Untold::Contents | Untold::Protocol | Untold::Quota) => {
+                panic!("{flow:?}")
+            }
             Compared::Untold(_) => None,
         };
         fates.entry(ends).or_default().push(fate);
     }
     fates
+}
+
+/// What a host had used of a quota when a flow began is not written down.
+#[test]
+fn quotas_are_not_guessed_from_history() {
+    let after = policy(
+        "[[rule]]\nname = \"torrents\"\napp = \"bittorrent\"\naction = \"allow\"\n\
+         quota = \"1 GiB/day\"\nover = \"block\"\n",
+    );
+    let mut untold = 0;
+    for (_, bytes) in samples::captures() {
+        let played = play(&bytes, &policy(BEFORE), Mode::Observe);
+        for flow in played.views.into_values() {
+            let compared = compare(&after, &jiff::tz::TimeZone::UTC, &flow);
+            let is_theirs = flow.app == "bittorrent" && compared != Compared::Same;
+            untold += usize::from(compared == Compared::Untold(Untold::Quota));
+            assert!(
+                !matches!(compared, Compared::Otherwise(_)) || !is_theirs,
+                "{flow:?}"
+            );
+        }
+    }
+    assert!(untold > 0);
 }
 
 #[test]

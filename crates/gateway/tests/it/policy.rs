@@ -6,7 +6,8 @@ use ringway_gateway::Confidence;
 use ringway_gateway::L4;
 use ringway_gateway::limits::MAX_CLASSES;
 use ringway_gateway::policy::{
-    Action, Decision, FlowFacts, Found, Item, Moment, Plan, Policy, PolicyError,
+    Action, Decision, FlowFacts, Found, Item, Moment, Over, Per, Period, Plan, Policy, PolicyError,
+    Quota,
 };
 
 use super::at;
@@ -318,6 +319,101 @@ fn rules_that_are_never_reached_are_refused() {
         // The other way round the second rule has something left to decide.
         policy(&(rule("second", second, "block") + &rule("first", first, "allow")));
     }
+}
+
+const CLASSES: &str = "[classes.fast]\nrate = \"9 Mbit/s\"\n[classes.slow]\nrate = \"1 Mbit/s\"\n";
+
+#[test]
+fn quotas_are_read_with_what_is_above() {
+    let keys = "class = \"fast\"\nquota = \"5GiB/day\"\nover = \"slow\"";
+    let soft = policy(&(CLASSES.to_owned() + &rule("a", keys, "shape")));
+    let quota = Quota {
+        bytes: 5 << 30,
+        period: Period::Day,
+        per: Per::Host,
+        over: Over::Class(1),
+    };
+    assert_eq!(
+        (soft.quota_of("a"), soft.quota_of("b")),
+        (Some(quota), None)
+    );
+    let keys = "app = \"bittorrent\"\nquota = \"1 TB/month\"\nper = \"member\"\nover = \"block\"";
+    let hard = policy(&rule("a", keys, "allow"));
+    let quota = hard.quota_of("a").unwrap();
+    assert_eq!((quota.per, quota.over), (Per::Member, Over::Block));
+    // Flows have to be known for the rule's: none passes unasked.
+    assert!(hard.touches("bittorrent"));
+    let ruling = plan(&hard, &flow(Some("bittorrent"))).ruling;
+    assert_eq!((ruling.action, ruling.over), (Action::Allow, false));
+    let above = ruling.above(quota.over);
+    assert_eq!(
+        (above.action, above.over, hard.name_of(&above)),
+        (Action::Block, true, "a")
+    );
+    // The class above the quota keeps its slot under the next policy.
+    let next = "[classes.new]\nrate = \"2 Mbit/s\"\n".to_owned() + CLASSES;
+    let keys = "quota = \"5GiB/day\"\nover = \"slow\"";
+    let next = policy(&(next + &rule("a", keys, "allow"))).after(&soft);
+    assert_eq!(next.quota_of("a").unwrap().over, Over::Class(1));
+}
+
+#[test]
+fn wrong_quotas_are_refused_at_their_keys() {
+    let cases = [
+        ("quota = \"5GiB\"\nover = \"slow\"", "allow", 7, "no quota"),
+        (
+            "quota = \"0/day\"\nover = \"slow\"",
+            "allow",
+            7,
+            "nothing through",
+        ),
+        ("quota = \"5GiB/day\"", "allow", 7, "needs `over`"),
+        ("over = \"slow\"", "allow", 7, "`over`: it needs a `quota`"),
+        ("per = \"host\"", "allow", 7, "`per`: it needs a `quota`"),
+        (
+            "quota = \"5GiB/day\"\nper = \"group\"\nover = \"slow\"",
+            "allow",
+            8,
+            "unknown variant",
+        ),
+        (
+            "quota = \"5GiB/day\"\nover = \"slower\"",
+            "allow",
+            8,
+            "no [classes.slower]",
+        ),
+        (
+            "class = \"slow\"\nquota = \"5GiB/day\"\nover = \"slow\"",
+            "shape",
+            9,
+            "below the quota",
+        ),
+        (
+            "quota = \"5GiB/day\"\nover = \"slow\"",
+            "block",
+            7,
+            "needs no `quota`",
+        ),
+        (
+            "app = \"http\"\nfile_name = \"*.exe\"\nquota = \"5GiB/day\"\nover = \"block\"",
+            "allow",
+            9,
+            "what flows carry",
+        ),
+    ];
+    for (keys, action, line, part) in cases {
+        let told = faults(&(CLASSES.to_owned() + &rule("a", keys, action)));
+        let [fault] = told.as_slice() else {
+            panic!("{keys}: {told:#?}");
+        };
+        assert!(
+            fault.line == line && fault.reason.contains(part),
+            "{keys}: {fault:?}"
+        );
+    }
+    let named = "[classes.block]\nrate = \"1 Mbit/s\"\n".to_owned();
+    let told = faults(&(named + &rule("a", "quota = \"5GiB/day\"\nover = \"block\"", "allow")));
+    assert!(told[0].reason.contains("another name"), "{told:?}");
 }
 
 /// Flows that an earlier policy has put into a class go on in it.

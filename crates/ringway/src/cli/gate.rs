@@ -11,6 +11,10 @@ use ringway_gateway::service::EveTarget;
 
 use super::values;
 
+mod quotas;
+
+pub(crate) use quotas::QuotasArgs;
+
 /// The gateway's folder: audit, history, kept files.
 pub(crate) const STATE: &str = "/var/lib/ringway-gate";
 
@@ -35,6 +39,8 @@ pub(crate) enum GateCommand {
     Flows(FlowsArgs),
     /// What fills the line, and who: rates by application, host, rule, class or member
     Top(TopArgs),
+    /// What hosts and members have used of what rules give them
+    Quotas(QuotasArgs),
     /// Why a flow got what it got
     Why(WhyArgs),
     /// Give the running gateway another policy

@@ -15,6 +15,7 @@ use crate::cli::{ApplyArgs, AuditArgs, ConfirmArgs, GateStatusArgs};
 use crate::context::Context;
 use crate::status::{time_left, unix_seconds};
 use ringway_gateway::limits::AUDIT_FILE;
+use ringway_gateway::quota::QuotaTotals;
 use ringway_gateway::service::{GatewayStatus, Reload};
 use ringway_terminal::Table;
 use ringway_terminal::{Failure, report_line};
@@ -70,6 +71,11 @@ pub(super) fn text(status: &GatewayStatus) -> String {
         field("in the kernel", text);
     }
     ended_here(status, &mut field);
+    if !status.quotas.is_empty() {
+        let sum = |part: &dyn Fn(&QuotaTotals) -> u64| status.quotas.iter().map(part).sum();
+        let (over, counted): (u64, u64) = (sum(&|one| one.over), sum(&|one| one.counted));
+        field("quotas", format!("{over} of {counted} used up"));
+    }
     field(
         "resets",
         format!("{} ({} not sent)", status.resets, status.resets_failed),

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use indicatif::BinaryBytes;
 use ringway_gateway::SignatureSet;
-use ringway_gateway::policy::{Action, Outcome, Rule};
+use ringway_gateway::policy::{Action, Outcome, Over, Policy, Rule};
 use ringway_gateway::scan::{YaraError, YaraFault, YaraRules};
 use serde::Serialize;
 
@@ -147,8 +148,35 @@ fn check_one(context: &Context, file: &Path, set: &SignatureSet) -> Result<(), F
             policy.rules().len(),
             outcomes.len()
         ))?;
+        for line in policy
+            .rules()
+            .iter()
+            .filter_map(|rule| quota(&policy, rule))
+        {
+            output.line(&format!("{name}:{line}"))?;
+        }
     }
     Ok(())
+}
+
+/// What the quota of a rule means, behind the rule's line.
+fn quota(policy: &Policy, rule: &Rule) -> Option<String> {
+    let quota = rule.quota?;
+    let above = match quota.over {
+        Over::Block => "they are blocked".to_owned(),
+        Over::Class(class) => {
+            let class = policy.classes().get(class)?;
+            format!("they go on in class `{}`", class.name)
+        }
+    };
+    Some(format!(
+        "{}: rule `{}`: above {} a {} of a {}'s flows {above}",
+        rule.line,
+        rule.name,
+        BinaryBytes(quota.bytes),
+        quota.period.name(),
+        quota.per.name(),
+    ))
 }
 
 /// Compiles rules as `gate up` does.

@@ -162,6 +162,7 @@ fn print(context: &Context, difference: &Difference) -> Result<(), Failure> {
                 Untold::OtherFlows => "other flows gave them their name",
                 Untold::Unanswered => "only one side has spoken",
                 Untold::Contents => "files or messages decide",
+                Untold::Quota => "it depends on what was used of a quota",
                 Untold::Protocol => "neither TCP nor UDP",
             };
             text.push_str(&format!("; {count} cannot be told: {why}"));

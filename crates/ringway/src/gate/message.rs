@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use ringway_gateway::accounting::{FlowAccount, Grouping};
+use ringway_gateway::quota::QuotaRow;
 use ringway_gateway::service::{GatewayStatus, Top};
 use ringway_gateway::verdict::{LiveFlow, Mode, Why};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,8 @@ pub(super) enum Request {
         /// What rows stand for.
         by: Grouping,
     },
+    /// What was used of quotas.
+    Quotas,
     /// Why a flow got what it got.
     Why {
         /// Its number.
@@ -59,6 +62,8 @@ pub(super) enum Reply {
     },
     /// To `Top`, if there are accounts.
     Top(Option<Box<Top>>),
+    /// To `Quotas`, if there are accounts.
+    Quotas(Option<Vec<QuotaRow>>),
     /// To `Why`, if the flow is known.
     Why(Option<Box<Why>>),
     /// To `Apply` and `Confirm`: it was done.

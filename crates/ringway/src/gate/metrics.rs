@@ -15,6 +15,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use ringway_gateway::quota::QuotaTotals;
 use ringway_gateway::service::{Controller, Ended, GatewayStatus};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -152,6 +153,7 @@ pub(super) fn text(status: &GatewayStatus, ended: &[Ended]) -> Result<String, fm
     other_ways(status, &mut count);
     levels(status, &mut registry);
     flows(&mut registry, ended);
+    quotas(&mut registry, status);
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
@@ -234,6 +236,38 @@ fn other_ways(status: &GatewayStatus, count: &mut impl FnMut(&'static str, &'sta
             ended.full,
         );
     }
+}
+
+/// Quotas, by rule.
+fn quotas(registry: &mut Registry, status: &GatewayStatus) {
+    let of = |rule: &str| vec![("rule".to_owned(), rule.to_owned())];
+    let level = |value: &dyn Fn(&QuotaTotals) -> u64| {
+        let family = Family::<Vec<(String, String)>, Gauge>::default();
+        for one in &status.quotas {
+            let value = i64::try_from(value(one)).unwrap_or(i64::MAX);
+            family.get_or_create(&of(&one.rule)).set(value);
+        }
+        family
+    };
+    registry.register(
+        "quotas_counted",
+        "Hosts and members that have used some of the quota of a rule in its period",
+        level(&|one| one.counted),
+    );
+    registry.register(
+        "quotas_over",
+        "Hosts and members that have used the quota of a rule up",
+        level(&|one| one.over),
+    );
+    let passed = Family::<Vec<(String, String)>, Counter>::default();
+    for one in &status.quotas {
+        passed.get_or_create(&of(&one.rule)).inc_by(one.passed);
+    }
+    registry.register(
+        "quotas_passed",
+        "Times that the quota of a rule was used up",
+        passed,
+    );
 }
 
 /// Flows that are over, by kind.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ringway_gateway::CaptureReader;
 use ringway_gateway::flow::TableBounds;
 use ringway_gateway::limits::SCAN_PAUSE;
-use ringway_gateway::policy::Action;
+use ringway_gateway::policy::{Action, Policy};
 use ringway_gateway::scan::{Scanner as _, Yara, YaraRules};
 use ringway_gateway::service::load_yara;
 use ringway_gateway::verdict::{DecidedFlow, Gateway, Mode, ScanJob, Scanned, Settings};
@@ -91,6 +91,7 @@ pub(crate) fn replay(context: &Context, args: &ReplayArgs) -> Result<(), Failure
         }
     }
     replay.summary();
+    replay.quotas(&policy);
     match broken {
         0 => Ok(()),
         _ => Err(Failure::Reported),
@@ -238,6 +239,23 @@ impl Replay {
             &server.to_string(),
             &record.packets.to_string(),
         ]))
+    }
+
+    /// Says what is not told: whether a quota is used up.
+    fn quotas(&self, policy: &Policy) {
+        let with = policy.rules().iter().filter(|rule| rule.quota.is_some());
+        for rule in with {
+            let flows: u64 = (self.totals.iter())
+                .filter(|((_, name), _)| *name == rule.name)
+                .map(|(_, count)| *count)
+                .sum();
+            if flows > 0 {
+                self.output.note(&format!(
+                    "{flows} flows by {}: as below its quota; what was used before a capture cannot be told",
+                    rule.name
+                ));
+            }
+        }
     }
 
     fn summary(&self) {

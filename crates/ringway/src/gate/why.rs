@@ -78,6 +78,14 @@ fn text(why: &Why) -> String {
             _ => "none yet: the classifier has not finished".to_owned(),
         },
     );
+    if let (true, Some(rule)) = (flow.over_quota, &flow.rule) {
+        field(
+            "quota",
+            format!(
+                "the one of {rule} is used up, else it would be as {rule} says: `ringway gate quotas --rule {rule}`"
+            ),
+        );
+    }
     field("kept", format!("{} packets", why.trace.len()));
     let mut text = table.text();
     for packet in &why.trace {

@@ -35,6 +35,7 @@ mod parts;
 mod policies;
 mod privileges;
 mod queues;
+mod quotas;
 mod reloads;
 mod replays;
 mod resets;

@@ -68,6 +68,7 @@ fn view(flow_id: u64, ends: Ends) -> FlowAccount {
         action: Some(Action::Allow),
         rule: Some("web".to_owned()),
         class: None,
+        over_quota: false,
         host: ends.client.ip(),
         to_server: count(2, 120),
         to_client: count(1, 60),
@@ -76,6 +77,7 @@ fn view(flow_id: u64, ends: Ends) -> FlowAccount {
         began: at(0),
         ended: None,
         reason: None,
+        kernel: None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 #[cfg(any(test, feature = "fuzzing"))]
 use super::super::netlink::HEADER;
-use super::super::netlink::{Attributes, DONE, DUMP, Messages, Outgoing, REQUEST};
+use super::super::netlink::{Attributes, DONE, DUMP, Messages, Outgoing, REQUEST, WITH_ANSWER};
 use crate::accounting::{Ends, KernelFlow};
 use crate::flow::Count;
 use crate::reader::Reader;
@@ -28,6 +28,7 @@ const COUNTERS_REPLY: u16 = 10;
 const ID: u16 = 12;
 const ZONE: u16 = 18;
 const TIMESTAMP: u16 = 20;
+const MARK_MASK: u16 = 21;
 
 /// Within a tuple, and within its addresses and its protocol.
 const TUPLE_IP: u16 = 1;
@@ -191,13 +192,28 @@ pub(super) fn ask_all(out: &mut Outgoing) {
     out.end();
 }
 
-/// Asks for one connection, by what its client called.
+/// Asks for one connection.
 pub(super) fn ask(out: &mut Outgoing, flow: &KernelFlow) {
+    begin(out, GET, REQUEST, flow);
+    out.end();
+}
+
+/// Sets the bits of `mask` of a connection's mark to those of `mark`. A connection that is there no
+/// more is not made.
+pub(super) fn set_mark(out: &mut Outgoing, flow: &KernelFlow, mark: u32, mask: u32) {
+    begin(out, NEW, REQUEST | WITH_ANSWER, flow);
+    out.attribute(MARK, &mark.to_be_bytes());
+    out.attribute(MARK_MASK, &mask.to_be_bytes());
+    out.end();
+}
+
+/// Begins a message about one connection, by what its client called.
+fn begin(out: &mut Outgoing, kind: u16, flags: u16, flow: &KernelFlow) {
     let Ends {
         protocol, client, ..
     } = flow.ends;
     let family = if client.is_ipv4() { IPV4 } else { IPV6 };
-    out.begin(GET, REQUEST, &[family, 0, 0, 0]);
+    out.begin(kind, flags, &[family, 0, 0, 0]);
     out.nest(TUPLE_ORIGINAL, |out| {
         out.nest(TUPLE_IP, |out| {
             for (address, v4, v6) in [
@@ -219,7 +235,6 @@ pub(super) fn ask(out: &mut Outgoing, flow: &KernelFlow) {
     if flow.zone != 0 {
         out.attribute(ZONE, &flow.zone.to_be_bytes());
     }
-    out.end();
 }
 
 /// Reads anything, and asks about each connection in it.

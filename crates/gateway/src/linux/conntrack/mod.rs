@@ -14,11 +14,13 @@ use std::time::Duration;
 
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER};
 
-use self::message::{Incoming, ask, ask_all, messages};
+use self::message::{Incoming, ask, ask_all, messages, set_mark};
+use super::marks::Marks;
 use super::netlink::Outgoing;
 use super::terminate::redirect::CLIENTS_ZONE;
 use crate::accounting::KernelFlow;
 use crate::limits::CONNTRACK_SOCKET_BUFFER;
+use crate::verdict::Offload;
 
 #[cfg(feature = "fuzzing")]
 pub(crate) use self::message::read_anything;
@@ -143,6 +145,18 @@ impl Conntrack {
             self.answer(now, take)?;
         }
         Ok(())
+    }
+
+    /// Gives a connection the mark of this verdict: its next packet gets it. One that is there no
+    /// more is left out.
+    ///
+    /// # Errors
+    /// The socket or the kernel fails.
+    pub fn mark(&mut self, flow: &KernelFlow, marks: Marks, verdict: Offload) -> io::Result<()> {
+        let mut out = Outgoing::default();
+        set_mark(&mut out, flow, marks.kept_value(verdict), marks.kept());
+        self.looks.send(out.bytes(), 0)?;
+        self.answer(Duration::ZERO, &mut |_| {})
     }
 
     /// Reads until the look is over.

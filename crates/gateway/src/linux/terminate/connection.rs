@@ -441,7 +441,7 @@ impl Connection {
             Offload::Allowed => self.asked = Asked::Nothing,
             Offload::Shaped(class) => {
                 self.asked = Asked::Nothing;
-                self.shape(class);
+                self.shape(Some(class));
             }
             Offload::Blocked => self.broken = true,
             // The client's requests are still read: the next one may ask for something else.
@@ -456,16 +456,16 @@ impl Connection {
             Offload::WatchedIn(class) => {
                 self.asked = Asked::All;
                 self.read = true;
-                self.shape(class);
+                self.shape(Some(class));
             }
         }
     }
 
-    /// Both ends' packets leave in this class.
-    fn shape(&self, class: usize) {
+    /// Both ends' packets leave in this class, or in none.
+    pub(super) fn shape(&self, class: Option<usize>) {
         for socket in [&self.to_client, &self.to_server] {
             // An interface without classes has no use for it.
-            socket.set_priority(priority(class)).ok();
+            socket.set_priority(class.map_or(0, priority)).ok();
         }
     }
 

@@ -35,7 +35,7 @@ use crate::limits::{
     MAX_TERMINATED, TERMINATED_AGAIN, TERMINATED_QUIET, TERMINATED_SHARE, TERMINATED_TURN,
 };
 use crate::packet::{LinkType, decode};
-use crate::verdict::{Gateway, Verdict};
+use crate::verdict::{Gateway, Moved, Verdict};
 
 /// The bit that tokens of pieces have, and those of packets have not.
 const OURS: u64 = 1 << 62;
@@ -199,6 +199,9 @@ impl Terminator {
     /// The system does not say what has come.
     pub fn turn(&mut self, now: Duration, gateway: &mut Gateway) -> io::Result<()> {
         self.gone.clear();
+        while let Some(moved) = gateway.poll_moved() {
+            self.obey(&moved);
+        }
         if self.rests.is_some_and(|until| until <= now) {
             self.rests = None;
             if self.listeners.is_empty() {
@@ -246,6 +249,21 @@ impl Terminator {
         }
         self.carry(now, gateway);
         Ok(())
+    }
+
+    /// A connection gets something else from now on, as its mark would have it in the kernel.
+    fn obey(&mut self, moved: &Moved) {
+        let Some(serial) = self.ends.get(&(moved.client, moved.server)) else {
+            return;
+        };
+        if let Some(connection) = self.connections.get_mut(serial) {
+            if moved.blocked {
+                connection.shatter();
+            } else {
+                connection.shape(moved.class);
+            }
+            self.stirred.insert(*serial);
+        }
     }
 
     /// Something was let go or reset since.

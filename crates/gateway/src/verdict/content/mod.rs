@@ -156,6 +156,11 @@ impl Content {
         })
     }
 
+    /// Its packets go on in this class from now on.
+    pub(super) fn set_class(&mut self, class: Option<usize>) {
+        self.class = class;
+    }
+
     /// Gives it to a decoder, which reads from the beginning. What it finds there is the packet's
     /// that just came.
     pub(super) fn read_by(

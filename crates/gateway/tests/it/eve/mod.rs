@@ -15,7 +15,8 @@ use ringway_gateway::audit::Digester;
 use ringway_gateway::classify::Details;
 use ringway_gateway::eve::{EveKind, FlowLog, Sensor, StatsLog};
 use ringway_gateway::flow::Count;
-use ringway_gateway::policy::Action;
+use ringway_gateway::policy::{Action, Policy};
+use ringway_gateway::quota::{Passed, Subject};
 use ringway_gateway::service::GatewayStatus;
 use ringway_gateway::verdict::{Event, EventKind, Mode, Scanned, Settings};
 use ringway_gateway::{Confidence, LinkType, Packets};
@@ -100,8 +101,38 @@ fn chat() -> Packets {
 }
 
 fn flow() -> FlowLog {
+    let account = account();
+    let lives = FlowAccount {
+        ended: None,
+        ..account.clone()
+    };
+    assert_eq!(FlowLog::of(lives), None);
+    let mut flow = FlowLog::of(account).unwrap();
+    flow.sensor = sensor();
+    flow
+}
+
+/// A host has used up what a rule gives it in a day.
+fn passed() -> Event {
+    let text = "[classes.slow]\nrate = \"1 Mbit/s\"\n[[rule]]\nname = \"office\"\nport = 443\n\
+        action = \"allow\"\nquota = \"95 MiB/day\"\nover = \"slow\"\n";
+    let policy = Policy::parse(text, &BTreeSet::new()).unwrap();
+    let passed = Passed {
+        rule: "office".to_owned(),
+        subject: Subject::Host([10, 0, 0, 5].into()),
+        quota: policy.quota_of("office").unwrap(),
+        used: 100_091_390,
+        resets: Duration::from_secs(1_796_083_200),
+    };
+    let at = Duration::from_secs(1_795_982_460);
+    let mut event = Event::of_quota(at, &passed, &account(), &policy, Mode::Enforce);
+    event.sensor = sensor();
+    event
+}
+
+fn account() -> FlowAccount {
     let count = |packets, bytes| Count { packets, bytes };
-    let account = FlowAccount {
+    FlowAccount {
         flow_id: (1 << 53) - 1,
         ends: Ends {
             protocol: 6,
@@ -117,6 +148,7 @@ fn flow() -> FlowLog {
         action: Some(Action::Audit),
         rule: Some("office".to_owned()),
         class: Some("bulk".to_owned()),
+        over_quota: false,
         host: [10, 0, 0, 5].into(),
         to_server: count(10, 900),
         to_client: count(1_736, 100_090_490),
@@ -125,15 +157,8 @@ fn flow() -> FlowLog {
         began: Duration::from_secs(1_795_982_400),
         ended: Some(Duration::from_millis(1_795_982_461_500)),
         reason: Some(EndReason::Closed),
-    };
-    let lives = FlowAccount {
-        ended: None,
-        ..account.clone()
-    };
-    assert_eq!(FlowLog::of(lives), None);
-    let mut flow = FlowLog::of(account).unwrap();
-    flow.sensor = sensor();
-    flow
+        kernel: None,
+    }
 }
 
 fn sensor() -> Sensor {
@@ -185,6 +210,7 @@ fn written() -> Vec<(&'static str, Value)> {
         named.app = app.to_owned();
         written.push((app, serde_json::to_value(&named).unwrap()));
     }
+    written.push(("quota", serde_json::to_value(passed()).unwrap()));
     written.push(("flow", serde_json::to_value(flow()).unwrap()));
     let status = GatewayStatus {
         packets: 7,
@@ -256,6 +282,27 @@ fn kinds_have_the_keys_that_are_documented() {
             assert!(documented || name == "ringway", "{whole} is not documented");
         }
     }
+}
+
+#[test]
+fn quota_that_is_used_up_is_an_alert() {
+    let event = serde_json::to_value(passed()).unwrap();
+    assert_eq!(
+        (&event["event_type"], &event["src_ip"]),
+        (&"alert".into(), &"10.0.0.5".into())
+    );
+    assert_eq!(event["alert"]["action"], "allowed");
+    let quota = &event["ringway"]["quota"];
+    assert_eq!(
+        (&quota["per"], &quota["of"]),
+        (&"host".into(), &"10.0.0.5".into())
+    );
+    assert_eq!(
+        (&quota["over"], &quota["period"]),
+        (&"slow".into(), &"day".into())
+    );
+    assert_eq!(quota["quota"], 95 << 20);
+    assert_eq!(quota["resets"], "2026-12-01T00:00:00Z");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //! interfaces are called as in it, and what it promises of them. A command that this does not know
 //! fails the test, so that neither can change alone.
 
+mod quotas;
+
 use std::fs;
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
@@ -290,6 +292,7 @@ fn every_step_does_what_it_says() -> Tested {
     enforce(&mut reader)?;
     keep_it_running(&mut reader)?;
     scan_files(&mut reader)?;
+    quotas::give_each_host(&mut reader)?;
     what_is_wrong(&mut reader)?;
     match reader.blocks.next() {
         None => Ok(()),
