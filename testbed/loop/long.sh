@@ -2,12 +2,12 @@
 # The long campaigns: what guards no promise alone and takes hours. Says at the end what ran, what
 # failed and what was left out.
 #   long.sh            all of them
-#   long.sh PART...    only these of tests, model, fuzz, kernels
+#   long.sh PART...    only these of tests, model, fuzz, kernels, packages
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 cargo=${CARGO:-cargo}
 parts=("$@")
-((${#parts[@]})) || parts=(tests model fuzz kernels)
+((${#parts[@]})) || parts=(tests model fuzz kernels packages)
 summary=() code=0
 
 run() {
@@ -47,8 +47,15 @@ for part in "${parts[@]}"; do
                 summary+=("kernels: LEFT OUT: the virtual machines are built as root")
             fi
             ;;
+        packages)
+            if ((EUID == 0)); then
+                run "packages in whole systems" make release test-packages
+            else
+                summary+=("packages: LEFT OUT: systems are booted as root")
+            fi
+            ;;
         *)
-            echo "long.sh: no part is called \`$part\`: tests, model, fuzz or kernels" >&2
+            echo "long.sh: no part is called \`$part\`: tests, model, fuzz, kernels or packages" >&2
             exit 2
             ;;
     esac
