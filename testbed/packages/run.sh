@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs, upgrades, removes and purges the packages in fresh systems of Debian and Ubuntu, with
 # systemd inside (systemd-nspawn), where services, users and files are what inside.sh says.
-#   run.sh [SUITE...]     bookworm and noble; needs root
+#   run.sh [SUITE...]     bookworm, jammy and noble; needs root
 #   PROGRAM               target/release/ringway
 # What cannot be had here is named by a line with SKIPPED. The systems are kept in target/trees.
 set -uo pipefail
@@ -50,7 +50,7 @@ tree() {
 }
 
 failed=0
-for suite in "${@:-bookworm noble}"; do
+for suite in "${@:-bookworm jammy noble}"; do
     for suite in $suite; do
         if ! tree "$suite"; then
             skip "$suite cannot be had here: $(tail -n 1 "$trees/$suite.log")"
