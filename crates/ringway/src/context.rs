@@ -7,6 +7,9 @@ use ringway_terminal::{Failure, Output};
 
 use crate::cli::Global;
 
+/// The home of the member that is a service of this machine.
+pub(crate) const SERVICE_HOME: &str = "/var/lib/ringway";
+
 /// Where commands reach the member that is a service of this machine.
 pub(crate) const SERVICE_SOCKET: &str = "/run/ringway/node/control.sock";
 

@@ -12,7 +12,7 @@ use ringway_node::daemon::{Daemon, Ended, Options, Pulse, Reloader};
 use ringway_node::enrol::{self, JoinOptions, Joined};
 
 use crate::cli::{JoinArgs, NodeArgs};
-use crate::context::Context;
+use crate::context::{Context, SERVICE_HOME};
 use crate::limits;
 use crate::offline;
 use crate::signals::{Asked, DaemonSignals, Reloads};
@@ -56,7 +56,12 @@ fn show(context: &Context, joined: &Joined) -> Result<(), Failure> {
             joined.ring, joined.name, joined.role
         )
     })?;
-    context.output.note("Next: `ringway node`.");
+    let next = if context.home()? == Path::new(SERVICE_HOME) {
+        "Next: `sudo systemctl enable --now ringway-node`."
+    } else {
+        "Next: `ringway node`."
+    };
+    context.output.note(next);
     Ok(())
 }
 

@@ -272,6 +272,7 @@ fn remove(context: &Context, args: &ServiceRemoveArgs) -> Result<(), Failure> {
             pieces.unit
         )));
     }
+    // Before anything is stopped.
     for path in &there {
         check_ours(path)?;
     }

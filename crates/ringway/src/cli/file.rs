@@ -121,6 +121,7 @@ impl OptionsFile<'_> {
             self.wrong(&at, error.message())
         })?;
         let mut set = Vec::new();
+        // Also what does not count now is checked: it will, once the argument is left out.
         for (key, value) in table.get_ref() {
             let arg =
                 option(command, key.get_ref()).map_err(|why| self.wrong(&key.span(), &why))?;

@@ -81,6 +81,7 @@ pub(crate) fn check(context: &Context, args: &CheckArgs) -> Result<(), Failure> 
 /// Checks a file of options, and the files that it names, as `gate up` reads them.
 fn check_options(context: &Context, file: &Path) -> Result<(), Failure> {
     let (args, options) = gate_options(file).map_err(Failure::usage)?;
+    // In the order in which `gate up` would find what is wrong.
     let set = rules::signatures(&args.look.signatures)?;
     check_one(context, &args.policy, &set)?;
     rules::classifier(set, &args.look)?;
