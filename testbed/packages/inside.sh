@@ -44,6 +44,10 @@ says() { # WHAT WORD COMMAND...
         *) die "$what: no '$word' in: $output" ;;
     esac
 }
+# Less than 4.0 of 10. Ubuntu 22.04's has no option for that.
+is_confined() {
+    systemd-analyze security --no-pager "$1" | grep "Overall exposure level for $1: [0-3][.]"
+}
 mode() { stat -c '%a %U %G' "$1"; }
 rules() { ip link show lan0 >/dev/null && iptables -t mangle -S; }
 
@@ -61,7 +65,7 @@ holds "the manual is there" test -e /usr/share/man/man1/ringway-gate-up.1.gz
 holds "the completions are there" test -s /usr/share/bash-completion/completions/ringway
 for unit in node authority gate; do
     holds "ringway-$unit.service verifies" systemd-analyze verify --man=no "ringway-$unit.service"
-    holds "ringway-$unit.service is confined" systemd-analyze security --threshold=40 --no-pager "ringway-$unit.service"
+    holds "ringway-$unit.service is confined" is_confined "ringway-$unit.service"
 done
 says "the member begins with the system" enabled systemctl is-enabled ringway-node
 says "the authority begins with the system" enabled systemctl is-enabled ringway-authority
