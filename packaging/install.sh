@@ -66,7 +66,10 @@ for service in $services; do
         [[ ! -e $from ]] || put 644 "$from" "$here/lib/$kind.d/ringway-$service.conf"
     done
     files=("$service.toml")
-    [[ $service != gate ]] || files+=(border.toml)
+    if [[ $service == gate ]]; then
+        files+=(border.toml)
+        put 644 contrib/logrotate/ringway-gate "$dest$sysconfdir/logrotate.d/ringway-gate"
+    fi
     for file in "${files[@]}"; do
         # What the administrator has written stays.
         to=$dest$sysconfdir/ringway/$file

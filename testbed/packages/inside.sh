@@ -114,8 +114,14 @@ says "it observes" observing ringway gate status
 says "its rules are there" RINGWAY rules
 
 echo '# mine' >>/etc/ringway/node.toml
-pid() { systemctl show -P MainPID "ringway-$1"; }
+pid() { systemctl show --property=MainPID "ringway-$1"; }
 declare -A old
+for unit in node authority gate; do
+    old[$unit]=$(pid $unit)
+    holds "ringway-$unit reloads" systemctl reload "ringway-$unit"
+    until_true "and is active" systemctl is-active "ringway-$unit"
+    [ "$(pid $unit)" = "${old[$unit]}" ] && ok "as the same process" || die "ringway-$unit has ended"
+done
 for unit in node authority gate; do old[$unit]=$(pid $unit); done
 holds "upgrades" install_all "$AFTER"
 says "the configuration stays" '# mine' cat /etc/ringway/node.toml

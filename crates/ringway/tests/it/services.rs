@@ -84,6 +84,7 @@ fn whole_tree_is_installed_for_packagers() {
         "usr/lib/sysusers.d/ringway-node.conf",
         "usr/lib/tmpfiles.d/ringway-authority.conf",
         "etc/ringway/border.toml",
+        "etc/logrotate.d/ringway-gate",
     ] {
         assert!(tree.join(file).is_file(), "{file}");
     }
