@@ -2,11 +2,13 @@
 
 mod kernel;
 mod service;
+mod shaper;
 
 use std::time::Duration;
 
 pub use self::kernel::*;
 pub use self::service::*;
+pub use self::shaper::*;
 
 /// Bytes of one captured packet.
 /// Source: libpcap `MAXIMUM_SNAPLEN` (262 144). Past it the capture counts as damaged at that

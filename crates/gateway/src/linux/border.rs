@@ -67,6 +67,28 @@ impl Border {
         }
         crossings
     }
+
+    /// The matches of packets that go to an interface inside, or come from one, each with the word
+    /// for the address that is inside then.
+    pub(super) fn inside_matches(&self) -> Vec<(String, &'static str)> {
+        let of_interface = |name: &String| {
+            if self.bridged {
+                [
+                    (
+                        format!("-m physdev --physdev-out {name} --physdev-is-bridged"),
+                        "-d",
+                    ),
+                    (
+                        format!("-m physdev --physdev-in {name} --physdev-is-bridged"),
+                        "-s",
+                    ),
+                ]
+            } else {
+                [(format!("-o {name}"), "-d"), (format!("-i {name}"), "-s")]
+            }
+        };
+        self.inside.iter().flat_map(of_interface).collect()
+    }
 }
 
 /// The kernel's number of an interface; `None`: there is none of this name. One that goes and comes

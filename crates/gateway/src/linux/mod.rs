@@ -8,7 +8,8 @@
 //! | [`marks`] | verdicts as bits of packet and connection marks |
 //! | [`border`] | the interfaces between the organisation and the world |
 //! | [`rules`] | the packet filter's rules: own chains in the table `mangle` |
-//! | [`shaper`] | classes of bandwidth (HTB) |
+//! | `class_rules` | those of classes of bandwidth |
+//! | [`shaper`] | classes of bandwidth (HTB), and the leaves that they end in |
 //! | [`inject`] | resets onto the wire |
 //! | [`conntrack`] | what the kernel has carried, by its connection tracking |
 //! | [`privileges`] | the capabilities that it keeps |
@@ -28,6 +29,7 @@
 //! touched.
 
 pub mod border;
+mod class_rules;
 pub mod confinement;
 pub mod conntrack;
 pub mod hash_worker;

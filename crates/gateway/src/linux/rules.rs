@@ -8,6 +8,7 @@
 //! | `RINGWAY-FREE` | `RINGWAY-CROSSING` | marks connections of which the kernel has seen enough |
 //! | `RINGWAY-MARK` | FORWARD, first of all | takes packets that come back from the queue with a verdict as their mark: saves it to the connection, takes the bits off the packet, drops what is blocked |
 //! | `RINGWAY-CLASS` | `RINGWAY`, `RINGWAY-MARK` | puts the packets of classes into theirs |
+//! | `RINGWAY-CLASS-N` | that | puts those of a class with shares into them |
 //!
 //! Most packets are of connections that are let through for good. Marks show them, before anything
 //! compares interfaces' names, which costs several times as much: they meet one match, and no
@@ -21,11 +22,11 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use super::border::Border;
+use super::class_rules::{CLASS, ClassRules, Ip};
 use super::kernel;
 use super::marks::{Hex, Marks};
 use super::pure_acks::{self, Program};
-use super::saved::{is_whole, jumps, removal, returned_mark, standing};
-use super::shaper::class_id;
+use super::saved::{is_whole, list, removal, returned_mark, stale, standing};
 use super::tool::{Tool, ToolError};
 use crate::verdict::Offload;
 
@@ -38,8 +39,7 @@ const UNDECIDED: &str = "RINGWAY-ASK";
 pub(super) const MARK: &str = "RINGWAY-MARK";
 /// What passes without being asked about goes through here.
 const FREE: &str = "RINGWAY-FREE";
-const CLASS: &str = "RINGWAY-CLASS";
-/// All of ours.
+/// All of ours but those of single classes.
 pub(super) const CHAINS: [&str; 6] = [CROSSING, FORWARD, UNDECIDED, FREE, MARK, CLASS];
 /// Beside what others have. Another program that changes rules is waited for, so many seconds (the
 /// older iptables has a lock, and waits for ever if no time is given; the newer one has none).
@@ -49,6 +49,7 @@ const LOCK: &str = "xtables lock";
 /// The tools of a version of IP.
 #[derive(Clone, Copy, Debug)]
 struct Family {
+    ip: Ip,
     save: Tool,
     restore: Tool,
     /// Finds pure ACKs.
@@ -57,11 +58,13 @@ struct Family {
 
 const FAMILIES: [Family; 2] = [
     Family {
+        ip: Ip::V4,
         save: tool("iptables-save"),
         restore: tool("iptables-restore"),
         bare: pure_acks::IPV4,
     },
     Family {
+        ip: Ip::V6,
         save: tool("ip6tables-save"),
         restore: tool("ip6tables-restore"),
         bare: pure_acks::IPV6,
@@ -90,6 +93,8 @@ pub struct Rules {
     pub fail_open: bool,
     /// Number of classes of bandwidth.
     pub classes: usize,
+    /// They end in shares: a packet's host says which.
+    pub shares: bool,
     /// The programs of the in-kernel path, if there is one.
     pub programs: Option<Programs>,
     /// It refuses new connections that match a blocked one.
@@ -161,13 +166,14 @@ impl Rules {
     fn put(&self) -> Result<SetUp, ToolError> {
         let mut acks_bypassed = true;
         for Family {
+            ip,
             save,
             restore,
             bare,
         } in FAMILIES
         {
-            let stale = jumps(&list(save)?);
-            let put = |bare| restore.run(&RESTORE, &self.text(&stale, bare));
+            let stale = stale(&list(save)?, &self.class_rules().chains());
+            let put = |bare| restore.run(&RESTORE, &self.text(ip, &stale, bare));
             match put(Some(bare)) {
                 Ok(_) => {}
                 // Having waited for the lock in vain says nothing of matches.
@@ -193,7 +199,7 @@ impl Rules {
             programs: None,
             ..self.clone()
         };
-        let text = rules.text(&[], None);
+        let text = rules.text(Ip::V4, &[], None);
         let least = text.lines().filter(|line| line.starts_with('-')).count();
         !standing.0.is_empty() && standing.0.iter().all(|family| is_whole(family, least))
     }
@@ -242,17 +248,29 @@ impl Rules {
         Ok(())
     }
 
-    /// The rules in the form that iptables-restore takes; `stale` are commands that remove earlier
-    /// jumps.
-    fn text(&self, stale: &[String], bare: Option<Program>) -> String {
+    fn class_rules(&self) -> ClassRules<'_> {
+        ClassRules {
+            border: &self.border,
+            marks: self.marks,
+            classes: self.classes,
+            shares: self.shares,
+        }
+    }
+
+    /// The rules in the form that iptables-restore takes; `stale` are commands that remove what an
+    /// earlier run left.
+    fn text(&self, ip: Ip, stale: &[String], bare: Option<Program>) -> String {
+        let classes = self.class_rules();
         let mut lines = vec!["*mangle".to_owned()];
         lines.extend(CHAINS.map(|chain| format!(":{chain} - [0:0]")));
+        let of_classes = classes.chains();
+        lines.extend(of_classes.iter().map(|chain| format!(":{chain} - [0:0]")));
         lines.extend_from_slice(stale);
         lines.extend(self.forward(bare));
         lines.extend(self.undecided());
         lines.extend(self.mark());
         lines.push(self.free());
-        lines.extend(self.class());
+        lines.extend(classes.lines(ip));
         let passes = if self.classes > 0 {
             // What is shaped is put into its class first.
             self.marks.whole(Offload::Allowed)
@@ -416,43 +434,11 @@ impl Rules {
         lines.push(format!("-A {MARK} -j ACCEPT"));
         lines
     }
-
-    fn class(&self) -> Vec<String> {
-        let classes = (0..self.classes).flat_map(|class| {
-            [Offload::Shaped(class), Offload::WatchedIn(class)].map(|settled| {
-                format!(
-                    "-A {CLASS} -m connmark --mark {} -j CLASSIFY --set-class {}",
-                    self.marks.whole(settled),
-                    class_id(class)
-                )
-            })
-        });
-        classes.collect()
-    }
-}
-
-/// What the tool lists of the table. A table with rules of others that it cannot write down it
-/// does not list at all, without an error: taken for an empty one, it would get our rules again
-/// and again, and they could not be taken out.
-fn list(save: Tool) -> Result<String, ToolError> {
-    let saved = save.run(&["-t", "mangle"], "")?;
-    match saved
-        .lines()
-        .find(|line| line.contains("' is incompatible"))
-    {
-        Some(line) => Err(ToolError::Refused(
-            save.name,
-            format!(
-                "{line} (somebody's rules there are not of iptables: let them be in a table of their own)"
-            ),
-        )),
-        None => Ok(saved),
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Border, Marks, Programs, Rules};
+    use super::{Border, Ip, Marks, Programs, Rules};
 
     fn rules() -> Rules {
         Rules {
@@ -466,6 +452,7 @@ mod tests {
             queues: 1,
             fail_open: true,
             classes: 1,
+            shares: false,
             programs: None,
             refuses: false,
             triage: false,
@@ -479,17 +466,21 @@ mod tests {
             drops_other: true,
             ..rules()
         }
-        .text(&[], None);
+        .text(Ip::V4, &[], None);
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         let drop = at("-A RINGWAY-ASK -j DROP\n");
         assert!(at("-A RINGWAY-ASK -p udp -j NFQUEUE") < drop);
         assert!(at("-A RINGWAY-ASK -m conntrack --ctstate RELATED -j RETURN\n") < drop);
-        assert!(!rules().text(&[], None).contains("-A RINGWAY-ASK -j DROP"));
+        assert!(
+            !rules()
+                .text(Ip::V4, &[], None)
+                .contains("-A RINGWAY-ASK -j DROP")
+        );
     }
 
     #[test]
     fn decided_connections_never_reach_the_queue() {
-        let text = rules().text(&[], Some(super::pure_acks::IPV4));
+        let text = rules().text(Ip::V4, &[], Some(super::pure_acks::IPV4));
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         let queue = at(
             "-p tcp -m connmark ! --mark 0x0/0x7f000000 -j NFQUEUE --queue-num 8 --queue-bypass",
@@ -535,7 +526,7 @@ mod tests {
                 triage,
                 ..rules()
             };
-            rules.text(&[], None)
+            rules.text(Ip::V4, &[], None)
         };
         let text = with(true, true);
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
@@ -563,7 +554,7 @@ mod tests {
 
     #[test]
     fn allowed_connections_are_known_by_mark_alone() {
-        let text = |classes| Rules { classes, ..rules() }.text(&[], None);
+        let text = |classes| Rules { classes, ..rules() }.text(Ip::V4, &[], None);
         let crossing = "-A RINGWAY-CROSSING -i lan0 -o wan0 -g RINGWAY\n";
         // What is allowed and what is shaped have this bit; what is shaped has to be put into its
         // class.
@@ -597,7 +588,7 @@ mod tests {
             fail_open: false,
             ..rules()
         }
-        .text(&[], None);
+        .text(Ip::V4, &[], None);
         for queues in [
             "-p udp -j NFQUEUE --queue-balance 7:10\n",
             "0x0/0x7f000000 -j NFQUEUE --queue-balance 11:14\n",

@@ -1,6 +1,32 @@
 //! Our rules in what `iptables-save -t mangle` prints, and what takes them out.
 
+use super::class_rules::is_of_class;
 use super::rules::{CHAINS, CROSSING, HOOK, MARK};
+use super::tool::{Tool, ToolError};
+
+/// Whether a chain is ours.
+fn is_ours(chain: &str) -> bool {
+    CHAINS.contains(&chain) || is_of_class(chain)
+}
+
+/// What the tool lists of the table. A table with rules of others that it cannot write down it
+/// does not list at all, without an error: taken for an empty one, it would get our rules again
+/// and again, and they could not be taken out.
+pub(super) fn list(save: Tool) -> Result<String, ToolError> {
+    let saved = save.run(&["-t", "mangle"], "")?;
+    match saved
+        .lines()
+        .find(|line| line.contains("' is incompatible"))
+    {
+        Some(line) => Err(ToolError::Refused(
+            save.name,
+            format!(
+                "{line} (somebody's rules there are not of iptables: let them be in a table of their own)"
+            ),
+        )),
+        None => Ok(saved),
+    }
+}
 
 /// The mark of packets that come back with a verdict, of what iptables-save printed.
 pub(super) fn returned_mark(saved: &str) -> Option<&str> {
@@ -18,9 +44,9 @@ pub(super) fn standing(saved: &str) -> Vec<String> {
     let (mut met, mut passed) = (false, false);
     for rule in saved.lines().filter_map(|line| line.strip_prefix("-A ")) {
         let (chain, rest) = rule.split_once(' ').unwrap_or_default();
-        let ours = CHAINS.contains(&chain);
+        let ours = is_ours(chain);
         let to = rest.rsplit_once("-j ").map(|(_, to)| to);
-        let jump = to.is_some_and(|to| CHAINS.contains(&to));
+        let jump = to.is_some_and(is_ours);
         let hook = chain == HOOK;
         let outside = hook && (!met || passed);
         met |= hook && jump;
@@ -38,17 +64,27 @@ pub(super) fn is_whole(standing: &[String], least: usize) -> bool {
     let ours = |rule: &String| {
         let (chain, rest) = rule.split_once(' ').unwrap_or_default();
         let to = rest.rsplit_once("-j ").map(|(_, to)| to);
-        CHAINS.contains(&chain) || to.is_some_and(|to| CHAINS.contains(&to))
+        is_ours(chain) || to.is_some_and(is_ours)
     };
     standing.len() >= least && standing.iter().all(ours)
 }
 
+/// Commands that remove earlier jumps to our chains, and chains of classes that are not `wanted`:
+/// nothing jumps to them once the chain of all classes is emptied.
+pub(super) fn stale(saved: &str, wanted: &[String]) -> Vec<String> {
+    let mut stale = jumps(saved);
+    let gone = |chain: &&str| is_of_class(chain) && wanted.iter().all(|new| new != chain);
+    let gone = chains(saved).into_iter().filter(gone);
+    stale.extend(gone.flat_map(|chain| [format!("-F {chain}"), format!("-X {chain}")]));
+    stale
+}
+
 /// Commands that remove the jumps to our chains from all others, of what iptables-save printed.
-pub(super) fn jumps(saved: &str) -> Vec<String> {
+fn jumps(saved: &str) -> Vec<String> {
     let to_ours = |rule: &&str| {
         let (chain, rule) = rule.split_once(' ').unwrap_or_default();
         let to = rule.rsplit_once("-j ").map(|(_, to)| to);
-        !CHAINS.contains(&chain) && to.is_some_and(|to| CHAINS.contains(&to))
+        !is_ours(chain) && to.is_some_and(is_ours)
     };
     saved
         .lines()
@@ -58,12 +94,16 @@ pub(super) fn jumps(saved: &str) -> Vec<String> {
         .collect()
 }
 
+/// Our chains that there are.
+fn chains(saved: &str) -> Vec<&str> {
+    let names = saved.lines().filter_map(|line| line.strip_prefix(':'));
+    let names = names.filter_map(|line| line.split(' ').next());
+    names.filter(|name| is_ours(name)).collect()
+}
+
 /// All that removes our chains and jumps; empty where there are none.
 pub(super) fn removal(saved: &str) -> String {
-    let chains: Vec<&str> = CHAINS
-        .into_iter()
-        .filter(|chain| saved.contains(&format!("\n:{chain} ")))
-        .collect();
+    let chains = chains(saved);
     if chains.is_empty() {
         return String::new();
     }
@@ -77,7 +117,7 @@ pub(super) fn removal(saved: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_whole, jumps, removal, returned_mark, standing};
+    use super::{is_whole, jumps, removal, returned_mark, stale, standing};
 
     #[test]
     fn foreign_changes_of_our_rules_are_seen() {
@@ -115,7 +155,7 @@ mod tests {
     #[test]
     fn only_our_own_lines_are_removed() {
         let saved = "# Generated\n*mangle\n:FORWARD ACCEPT [0:0]\n:RINGWAY - [0:0]\n:RINGWAY-CROSSING - [0:0]\n\
-                     :RINGWAY-MARK - [0:0]\n-A FORWARD -j TCPMSS --clamp-mss-to-pmtu\n-A FORWARD -i lan0 -o wan0 -j RINGWAY\n\
+                     :RINGWAY-MARK - [0:0]\n:RINGWAY-CLASS-3 - [0:0]\n-A FORWARD -j TCPMSS --clamp-mss-to-pmtu\n-A FORWARD -i lan0 -o wan0 -j RINGWAY\n\
                      -A FORWARD -j RINGWAY-CROSSING\n-A FORWARD -j RINGWAYS\n\
                      -A POSTROUTING -o wan0 -j RINGWAY-MARK\n-A OTHER -j RINGWAY\n-A RINGWAY-CROSSING -i lan0 -o wan0 -j RINGWAY\nCOMMIT\n";
         assert_eq!(
@@ -127,11 +167,13 @@ mod tests {
                 "-D OTHER -j RINGWAY"
             ]
         );
+        let left = stale(saved, &["RINGWAY-CLASS-0".to_owned()]);
+        assert_eq!(left[4..], ["-F RINGWAY-CLASS-3", "-X RINGWAY-CLASS-3"]);
         let text = removal(saved);
         assert!(
             text.ends_with(
-                "-F RINGWAY-CROSSING\n-F RINGWAY\n-F RINGWAY-MARK\n\
-                 -X RINGWAY-CROSSING\n-X RINGWAY\n-X RINGWAY-MARK\nCOMMIT\n"
+                "-F RINGWAY\n-F RINGWAY-CROSSING\n-F RINGWAY-MARK\n-F RINGWAY-CLASS-3\n\
+                 -X RINGWAY\n-X RINGWAY-CROSSING\n-X RINGWAY-MARK\n-X RINGWAY-CLASS-3\nCOMMIT\n"
             ),
             "{text}"
         );

@@ -2,8 +2,19 @@
 //! shaped where they leave.
 //!
 //! What is in no class passes beside the tree as if it were not there. An interface that already
-//! has a queueing discipline of somebody's own is left alone, and said so.
+//! has a queueing discipline of somebody's own is left alone, and said so. Each class ends in the
+//! best [`Leaf`] that the kernel has.
 
+mod leaf;
+mod trial;
+
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+
+pub(super) use self::leaf::share_id;
+pub use self::leaf::{Leaf, Side};
+use self::leaf::{Place, share, share_priority};
+pub use self::trial::{Lack, Leaves, leaves};
 use super::tool::{Tool, ToolError};
 use crate::policy::Class;
 
@@ -15,9 +26,8 @@ pub(super) const TC: Tool = Tool {
 const HANDLE: &str = "7a11";
 const HANDLE_NUMBER: u32 = 0x7a11;
 const FIRST_MINOR: usize = 0x10;
-/// What may wait in a class: a tenth of a second at its rate, and at least four unsegmented packets
-/// of 64 kB.
-const LEAST_BACKLOG: u64 = 262_144;
+/// Bytes of the longest packet where the interface does not say: Ethernet's.
+const USUAL_MTU: u64 = 1_500;
 
 /// Why bandwidth cannot be shaped.
 #[derive(Debug, thiserror::Error)]
@@ -38,25 +48,87 @@ pub(super) fn class_id(class: usize) -> String {
     format!("{HANDLE}:{:x}", class.saturating_add(FIRST_MINOR))
 }
 
-/// The priority that puts a socket's packets into the class: HTB takes one that is a class's number
-/// for its choice (tc-htb(8)).
-pub(super) fn priority(class: usize) -> u32 {
-    let minor = u32::try_from(class.saturating_add(FIRST_MINOR)).unwrap_or(0);
-    (HANDLE_NUMBER << 16) | minor
+/// Puts classes in force. Which leaf they have is found out by the first that is put anywhere, and
+/// holds for all that follow; clones know it too.
+#[derive(Clone, Debug, Default)]
+pub struct Shaper {
+    leaf: Arc<OnceLock<Leaf>>,
 }
 
-/// Puts the classes in force at an interface, in place of any that an earlier run left.
-///
-/// # Errors
-/// tc is missing or refuses, or the interface has a queueing discipline of its own.
-pub fn set_up(interface: &str, classes: &[Class]) -> Result<(), ShaperError> {
-    take_down(interface)?;
-    let shown = TC.run(&["qdisc", "show", "dev", interface, "root"], "")?;
-    if let Some(own) = somebodys(&shown) {
-        return Err(ShaperError::Taken(interface.to_owned(), own));
+impl Shaper {
+    /// The leaf that classes have; `None` until the first was put in force.
+    #[must_use]
+    pub fn leaf(&self) -> Option<Leaf> {
+        self.leaf.get().copied()
     }
-    TC.run(&["-batch", "-"], &tree(interface, classes))?;
-    Ok(())
+
+    /// The priority that puts a socket's packets into the class: HTB takes one that is a class's
+    /// number for its choice (tc-htb(8)). `inside`: the host whose connection it is.
+    pub(super) fn priority(&self, class: usize, inside: IpAddr) -> u32 {
+        if self.leaf() == Some(Leaf::Shares) {
+            return share_priority(class, share(inside));
+        }
+        let minor = u32::try_from(class.saturating_add(FIRST_MINOR)).unwrap_or(0);
+        (HANDLE_NUMBER << 16) | minor
+    }
+
+    /// Puts the classes in force at an interface, in place of any that an earlier run left.
+    ///
+    /// # Errors
+    /// tc is missing or refuses, or the interface has a queueing discipline of its own.
+    pub fn set_up(
+        &self,
+        interface: &str,
+        side: Side,
+        classes: &[Class],
+    ) -> Result<(), ShaperError> {
+        take_down(interface)?;
+        let shown = TC.run(&["qdisc", "show", "dev", interface, "root"], "")?;
+        if let Some(own) = somebodys(&shown) {
+            return Err(ShaperError::Taken(interface.to_owned(), own));
+        }
+        let place = Place {
+            interface,
+            side,
+            mtu: mtu(interface),
+        };
+        if let Some(leaf) = self.leaf() {
+            TC.run(&["-batch", "-"], &tree(&place, leaf, classes))?;
+            return Ok(());
+        }
+        let leaf = best(&place, classes)?;
+        // Another thread that was faster has found the same.
+        self.leaf.set(leaf).ok();
+        Ok(())
+    }
+}
+
+/// Puts the classes in force with the first leaf that the kernel takes, and returns which it is. A
+/// kernel does not say what it has; modules are loaded by being asked for.
+fn best(place: &Place<'_>, classes: &[Class]) -> Result<Leaf, ToolError> {
+    let mut refused = None;
+    for leaf in Leaf::ORDER {
+        match TC.run(&["-batch", "-"], &tree(place, leaf, classes)) {
+            Ok(_) => return Ok(leaf),
+            Err(error) => {
+                tracing::debug!(leaf = leaf.name(), %error, "classes cannot have this leaf");
+                // What stands of it.
+                take_down(place.interface)?;
+                refused = Some(error);
+            }
+        }
+    }
+    // The plainest one is refused where there are no classes at all.
+    Err(refused.unwrap_or(ToolError::Missing(TC.name, TC.package)))
+}
+
+/// Bytes of the longest packet of an interface.
+fn mtu(interface: &str) -> u64 {
+    let file = std::path::Path::new("/sys/class/net")
+        .join(interface)
+        .join("mtu");
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.trim().parse().unwrap_or(USUAL_MTU)
 }
 
 /// Takes our classes off an interface, if they are there. Where there is no tc there are none of
@@ -100,7 +172,8 @@ fn somebodys(shown: &str) -> Option<String> {
     (handle != "0:" && kind != "noqueue").then(|| format!("{kind} {handle}"))
 }
 
-fn tree(interface: &str, classes: &[Class]) -> String {
+fn tree(place: &Place<'_>, leaf: Leaf, classes: &[Class]) -> String {
+    let interface = place.interface;
     let most = classes.iter().map(|class| class.ceiling).max().unwrap_or(0);
     let rate = |bits: u64| format!("{bits}bit");
     // `default 0`: what has no class is not shaped (tc-htb(8)).
@@ -119,11 +192,7 @@ fn tree(interface: &str, classes: &[Class]) -> String {
             rate(class.rate),
             rate(class.ceiling)
         ));
-        // A tenth of a second at the ceiling, in bytes: a longer queue only adds delay.
-        let backlog = (class.ceiling / 80).max(LEAST_BACKLOG);
-        lines.push(format!(
-            "qdisc add dev {interface} parent {id} bfifo limit {backlog}"
-        ));
+        lines.extend(place.leaf(leaf, index, class));
     }
     lines.push(String::new());
     lines.join("\n")
@@ -131,7 +200,7 @@ fn tree(interface: &str, classes: &[Class]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{HANDLE, HANDLE_NUMBER, class_id, priority, somebodys, tree};
+    use super::{HANDLE, HANDLE_NUMBER, Leaf, Place, Shaper, Side, class_id, somebodys, tree};
     use crate::policy::Class;
 
     #[test]
@@ -148,7 +217,8 @@ mod tests {
     #[test]
     fn a_sockets_priority_is_its_classs_number() {
         assert_eq!(format!("{HANDLE_NUMBER:x}"), HANDLE);
-        let (class, priority) = (class_id(3), priority(3));
+        let inside = [10, 0, 0, 1].into();
+        let (class, priority) = (class_id(3), Shaper::default().priority(3, inside));
         assert_eq!(
             class,
             format!("{:x}:{:x}", priority >> 16, priority & 0xffff)
@@ -162,10 +232,13 @@ mod tests {
             rate,
             ceiling,
         };
-        let text = tree(
-            "wan0",
-            &[class("a", 1_000_000, 2_000_000), class("b", 8_000, 8_000)],
-        );
+        let place = Place {
+            interface: "wan0",
+            side: Side::Outside,
+            mtu: 1_500,
+        };
+        let classes = [class("a", 1_000_000, 2_000_000), class("b", 8_000, 8_000)];
+        let text = tree(&place, Leaf::Fifo, &classes);
         for line in [
             "class add dev wan0 parent 7a11: classid 7a11:1 htb rate 2000000bit ceil 2000000bit",
             "class add dev wan0 parent 7a11:1 classid 7a11:10 htb rate 1000000bit ceil 2000000bit",

@@ -12,7 +12,7 @@ use crate::linux::kernel::features::unverified;
 use crate::linux::kernel::parts::{MissingPart, Part, Wanted};
 use crate::linux::marks::Marks;
 use crate::linux::rules::{Programs, Rules, SetUp, Standing};
-use crate::linux::shaper;
+use crate::linux::shaper::{self, Leaf, Shaper, Side};
 use crate::linux::terminate::redirect::{self, Redirect};
 use crate::linux::terminate::{Doors, Terminator};
 use crate::policy::{Failure, Policy, apart};
@@ -33,6 +33,8 @@ pub(super) struct Installation {
     pub(super) bpffs: PathBuf,
     /// What puts policies into the in-kernel path, where there is one.
     in_kernel: Option<InKernel>,
+    /// What puts classes in force.
+    shaper: Shaper,
     /// Where connections are taken that end here.
     doors: Option<Doors>,
     /// Ports at which any may have ended since the start.
@@ -122,6 +124,7 @@ impl Installation {
             wants_kernel: config.in_kernel,
             bpffs: config.bpffs,
             in_kernel: None,
+            shaper: Shaper::default(),
             doors: None,
             ended: Arc::default(),
             laid: Arc::default(),
@@ -133,6 +136,7 @@ impl Installation {
                 queues: config.queues,
                 fail_open: policy.failure() == Failure::Open,
                 classes: 0,
+                shares: false,
                 programs: None,
                 refuses: false,
                 triage: false,
@@ -196,7 +200,7 @@ impl Installation {
         if self.rules.border.bridged {
             return self.redirect(policy, Mode::Enforce).map(|()| None);
         }
-        match Terminator::open() {
+        match Terminator::open(self.shaper.clone()) {
             Ok(terminator) => {
                 self.doors = Some(terminator.doors());
                 Ok(Some(terminator))
@@ -274,18 +278,35 @@ impl Installation {
         if mode != Mode::Enforce || policy.classes().is_empty() {
             return Ok(false);
         }
-        let back = |interface: &str| -> Result<bool, ServiceError> {
+        let back = |(interface, side): (&str, Side)| -> Result<bool, ServiceError> {
             let lacks = shaper::stands(interface).map_err(ServiceError::failed)? == Some(false);
             if lacks {
-                shaper::set_up(interface, policy.classes()).map_err(ServiceError::failed)?;
+                self.shape(interface, side, policy)?;
             }
             Ok(lacks)
         };
         // One that cannot have them leaves the others theirs.
-        let looked: Vec<_> = self.rules.border.all().map(back).collect();
+        let looked: Vec<_> = self.sides().map(back).collect();
         looked
             .into_iter()
             .try_fold(false, |any, looked| Ok(any | looked?))
+    }
+
+    /// The interfaces of the border, each with its side.
+    fn sides(&self) -> impl Iterator<Item = (&str, Side)> {
+        let border = &self.rules.border;
+        let inside = border.inside.iter().map(|name| (name, Side::Inside));
+        let outside = border.outside.iter().map(|name| (name, Side::Outside));
+        inside
+            .chain(outside)
+            .map(|(name, side)| (name.as_str(), side))
+    }
+
+    /// Puts the classes in force at an interface.
+    fn shape(&self, interface: &str, side: Side, policy: &Policy) -> Result<(), ServiceError> {
+        let classes = policy.classes();
+        let shaped = self.shaper.set_up(interface, side, classes);
+        shaped.map_err(ServiceError::failed)
     }
 
     /// The rules name interfaces: through one that is called otherwise now everything passes.
@@ -337,9 +358,9 @@ impl Installation {
 impl System for Installation {
     fn set_up(&self, policy: &Policy, mode: Mode) -> Result<(), ServiceError> {
         let shaping = mode == Mode::Enforce && !policy.classes().is_empty();
-        for interface in self.rules.border.all() {
+        for (interface, side) in self.sides() {
             if shaping {
-                shaper::set_up(interface, policy.classes()).map_err(ServiceError::failed)?;
+                self.shape(interface, side, policy)?;
             } else {
                 shaper::take_down(interface).map_err(ServiceError::failed)?;
             }
@@ -354,6 +375,7 @@ impl System for Installation {
             drops_other: mode == Mode::Enforce && policy.blocks_other(),
             fail_open: policy.failure() == Failure::Open,
             classes: if shaping { policy.classes().len() } else { 0 },
+            shares: self.shaper.leaf() == Some(Leaf::Shares),
             ..self.rules.clone()
         };
         let set_up = rules.set_up().map_err(ServiceError::failed)?;

@@ -1,9 +1,11 @@
-//! `ringway gate doctor`: what the in-kernel path needs, and what of it this machine has.
+//! `ringway gate doctor`: what the in-kernel path and classes of bandwidth need, and what of it
+//! this machine has.
 
 use std::io::ErrorKind;
 
 use ringway_gateway::linux::conntrack::{Conntrack, switch};
 use ringway_gateway::linux::kernel::features::{Feature, features};
+use ringway_gateway::linux::shaper::{Lack, Leaf, leaves};
 use ringway_gateway::scan::{Clamd, Takes};
 
 use crate::cli::DoctorArgs;
@@ -76,6 +78,56 @@ fn counting() -> Feature {
     }
 }
 
+/// What classes of bandwidth end in here, in the form of the other things.
+#[derive(serde::Serialize)]
+struct LeafFound {
+    name: &'static str,
+    needed_for: &'static str,
+    missing: Option<String>,
+    /// Whether it is there was not found out, and `missing` says why.
+    untried: bool,
+    optional: bool,
+    leaf: Option<Leaf>,
+    /// What it means for hosts in a class.
+    meaning: Option<&'static str>,
+    /// Better ones that this kernel lacks.
+    lacks: Vec<Lack>,
+}
+
+impl LeafFound {
+    fn look() -> LeafFound {
+        let (leaf, lacks, untried) = match leaves() {
+            Ok(found) => (found.leaf, found.lacks, None),
+            Err(why) => (None, Vec::new(), Some(why)),
+        };
+        // What the plainest one lacks is what there are no classes without.
+        let last = lacks.last().map(|lack| lack.why.clone());
+        LeafFound {
+            name: "leaf of classes",
+            needed_for: "classes of bandwidth, on either path",
+            untried: untried.is_some(),
+            missing: untried.or_else(|| last.filter(|_| leaf.is_none())),
+            optional: true,
+            leaf,
+            meaning: leaf.map(Leaf::meaning),
+            lacks,
+        }
+    }
+
+    /// What the table says of it.
+    fn here(&self) -> String {
+        let Some((leaf, meaning)) = self.leaf.zip(self.meaning) else {
+            return self.missing.clone().unwrap_or_default();
+        };
+        let mut here = format!("{}: {meaning}", leaf.name());
+        for lack in &self.lacks {
+            here.push_str("; no ");
+            here.push_str(lack.leaf.name());
+        }
+        here
+    }
+}
+
 /// Shows each thing that is needed, and whether it is there.
 pub(crate) fn doctor(context: &Context, args: &DoctorArgs) -> Result<(), Failure> {
     let mut features = features(&args.bpffs.bpffs);
@@ -91,6 +143,11 @@ pub(crate) fn doctor(context: &Context, args: &DoctorArgs) -> Result<(), Failure
             feature.missing.as_deref().unwrap_or("yes"),
         ]);
     }
+    let found = LeafFound::look();
+    if context.output.json() {
+        context.output.object("ringway.gate.doctor/1", &found)?;
+    }
+    table.row(&[found.name, found.needed_for, &found.here()]);
     if let Some(address) = &args.clamd {
         let asked = Asked::of(address);
         if context.output.json() {

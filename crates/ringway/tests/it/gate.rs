@@ -20,6 +20,7 @@ mod edonkey;
 mod ends;
 mod evasions;
 mod events;
+mod fairness;
 mod faults;
 mod files;
 mod firewalls;

@@ -279,6 +279,7 @@ fn rules(folder: &Path) -> Rules {
         queues: 1,
         fail_open: true,
         classes: 0,
+        shares: false,
         programs: Some(Programs {
             folder: folder.to_owned(),
             needed: true,

@@ -12,7 +12,7 @@ use super::segment::{Flags, HEADERS, Segment};
 use super::socket::{connect, prepare};
 use crate::flow::Direction;
 use crate::limits::{TERMINATED_CONNECT, TERMINATED_READ, TERMINATED_READS};
-use crate::linux::shaper::priority;
+use crate::linux::shaper::Shaper;
 use crate::packet::LinkType;
 use crate::verdict::{Gateway, Offload, Verdict};
 
@@ -40,6 +40,7 @@ pub(super) enum Outcome {
 pub(super) struct Connection {
     pub(super) client: SocketAddr,
     pub(super) server: SocketAddr,
+    shaper: Shaper,
     to_client: Socket,
     to_server: Socket,
     from_client: RelayBuffer,
@@ -83,6 +84,7 @@ pub(super) struct Accepted {
     pub(super) socket: Socket,
     pub(super) client: SocketAddr,
     pub(super) server: SocketAddr,
+    pub(super) shaper: Shaper,
 }
 
 /// A buffer.
@@ -103,6 +105,7 @@ impl Connection {
             socket: to_client,
             client,
             server,
+            shaper,
         } = accepted;
         prepare(&to_client).ok()?;
         // Each has numbers of its own: the same ends may come again, and what they say is something
@@ -127,6 +130,7 @@ impl Connection {
         let mut connection = Self {
             client,
             server,
+            shaper,
             to_client,
             to_server,
             from_client: RelayBuffer::new(first),
@@ -461,11 +465,13 @@ impl Connection {
         }
     }
 
-    /// Both ends' packets leave in this class, or in none.
+    /// Both ends' packets leave in this class, or in none. The client is inside.
     pub(super) fn shape(&self, class: Option<usize>) {
+        let client = self.client.ip();
+        let priority = class.map_or(0, |class| self.shaper.priority(class, client));
         for socket in [&self.to_client, &self.to_server] {
             // An interface without classes has no use for it.
-            socket.set_priority(class.map_or(0, priority)).ok();
+            socket.set_priority(priority).ok();
         }
     }
 

@@ -34,6 +34,7 @@ use crate::flow::Direction;
 use crate::limits::{
     MAX_TERMINATED, TERMINATED_AGAIN, TERMINATED_QUIET, TERMINATED_SHARE, TERMINATED_TURN,
 };
+use crate::linux::shaper::Shaper;
 use crate::packet::{LinkType, decode};
 use crate::verdict::{Gateway, Moved, Verdict};
 
@@ -79,6 +80,8 @@ pub struct TerminatedTotals {
 /// All terminated connections.
 #[derive(Debug)]
 pub struct Terminator {
+    /// What knows the classes of their packets.
+    shaper: Shaper,
     /// None while there is no slot: then new connections take the way of packets.
     listeners: Vec<Socket>,
     /// Where they listen.
@@ -118,7 +121,7 @@ impl Terminator {
     ///
     /// # Errors
     /// The process has no CAP_NET_ADMIN, or the system gives no socket.
-    pub fn open() -> io::Result<Self> {
+    pub fn open(shaper: Shaper) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut listeners = vec![listen((Ipv4Addr::LOCALHOST, 0).into())?];
         // There are machines without IPv6.
@@ -132,6 +135,7 @@ impl Terminator {
         let slots = files.saturating_sub(KEPT_FILES) / FILES_OF_EACH;
         Ok(Self {
             slots: slots.clamp(1, MAX_TERMINATED),
+            shaper,
             listeners,
             addresses,
             epoll,
@@ -405,6 +409,7 @@ impl Terminator {
             socket,
             client,
             server,
+            shaper: self.shaper.clone(),
         };
         let mut asks = Asks {
             gateway,
