@@ -96,7 +96,8 @@ suricata: the same load through Suricata, if it is installed.
 
 cache: 64 clients reconnect to a blocked service all the time, alone and beside 8 that load files. drops: one core sends SYNs to it as fast as it
 can, and 20000 a second, for at most 30 seconds each; nft copies them on their way. fast-pass: a file of 300 MB over lines with loss
-and delay, whole where nothing is lost at random, else for at most --seconds. others: 8 connections of iperf3 beside files that clamd scans. programs: what
+and delay, whole where nothing is lost at random, else for at most --seconds. others: 8 connections of iperf3 beside files that clamd scans. class: four
+downloads in a class of 2 Mbit/s for three times --seconds, and questions of a few bytes in it meanwhile. programs: what
 a packet costs on each path, what the kernel's programs take of it, and the memory of their maps. stages: each stage of a packet
 alone, from memory. memory: what a process grows by for 10 000 to 1 000 000 flows. ndpi: recall and precision beside ndpiReader.
 --quick measures the throughput by configuration only, unless --only asks for more.")]
@@ -121,8 +122,8 @@ pub(crate) struct GateBenchArgs {
     pub(crate) chat: bool,
     /// Only these of forward, nat, queue, classify, rules-20, rules-200, telegram, filter, audit,
     /// scan, yara, proxy, proxy-scan, suricata (shares are stated where nat is one of them), and of
-    /// the parts beside them: cache, drops, fast-pass, others, programs, stages, memory, ndpi,
-    /// history
+    /// the parts beside them: cache, drops, fast-pass, class, others, programs, stages, memory,
+    /// ndpi, history
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Where the gateway carries its decisions out: `user`, `kernel`, or one after the other in

@@ -12,6 +12,7 @@
 //! | `storm` | a blocked service that is dialed again and again, with and without the connection cache |
 //! | `flood` | calls like a blocked one as fast as a core sends them: who drops how many, and what it costs |
 //! | `gaps` | a large file over a line that loses packets, with and without fast pass |
+//! | `classes` | four downloads in a class of bandwidth: how evenly they share it, and how long others wait |
 //! | `others` | everybody else's traffic while files are scanned |
 //! | `programs` | the time of a packet at the border on either path, and what the kernel's programs and maps take |
 //! | `stages` | the time of one packet, stage by stage |
@@ -22,6 +23,7 @@
 
 mod border;
 mod bulk;
+mod classes;
 mod flood;
 mod gaps;
 mod history;
@@ -63,6 +65,7 @@ enum Part {
     Storm,
     Flood,
     Gaps,
+    Classes,
     Others,
     Programs,
     Stages,
@@ -71,10 +74,11 @@ enum Part {
     History,
 }
 
-const PARTS: [(&str, Part); 9] = [
+const PARTS: [(&str, Part); 10] = [
     ("cache", Part::Storm),
     ("drops", Part::Flood),
     ("fast-pass", Part::Gaps),
+    ("class", Part::Classes),
     ("others", Part::Others),
     ("programs", Part::Programs),
     ("stages", Part::Stages),
@@ -86,7 +90,7 @@ const PARTS: [(&str, Part); 9] = [
 impl Part {
     /// It needs namespaces.
     fn crosses(self) -> bool {
-        self.loads() || matches!(self, Self::Flood | Self::Gaps)
+        self.loads() || matches!(self, Self::Flood | Self::Gaps | Self::Classes)
     }
 
     /// It needs the servers of the ladder.
@@ -137,6 +141,7 @@ pub(super) fn run(output: Output, args: &GateBenchArgs) -> Result<(), Failure> {
             (Part::Storm, _, Some(crossed)) => storm::measure(output, args, crossed, manner),
             (Part::Flood, Some(border), _) => flood::measure(output, args, border, manner),
             (Part::Gaps, Some(border), _) => gaps::measure(output, args, border, manner),
+            (Part::Classes, Some(border), _) => classes::measure(output, args, border, manner),
             (Part::Others, _, Some(crossed)) => others::measure(output, args, crossed, manner),
             (Part::Programs, _, Some(crossed)) => programs::measure(output, args, crossed, manner),
             (Part::Stages, border, _) => stages::measure(output, clamd, border.as_ref(), manner),

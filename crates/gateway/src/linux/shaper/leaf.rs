@@ -303,7 +303,7 @@ mod tests {
     fn slow_classes_cut_joined_packets() {
         let slow = lines(Leaf::Shares, Side::Inside, 2_000_000);
         assert!(
-            slow.contains("parent 7a11:11f tbf rate 100gbit burst 1818 limit 3636"),
+            slow.contains("parent 7a11:11f tbf rate 100gbit burst 2577 limit 5154"),
             "{slow}"
         );
         let fast = lines(Leaf::Shares, Side::Inside, 1_000_000_000);

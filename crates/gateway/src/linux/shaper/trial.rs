@@ -4,6 +4,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::leaf::{Leaf, Place, Side};
 use super::{TC, USUAL_MTU, take_down, tree};
+use crate::linux::tool::IP;
 use crate::policy::Class;
 
 /// Where it is tried there is this interface, and never another.
@@ -60,6 +61,10 @@ fn tried() -> Leaves {
         rate: RATE,
         ceiling: RATE,
     };
+    // Else the kernel complains in its log of bursts below the MTU.
+    let mtu = USUAL_MTU.to_string();
+    IP.run(&["link", "set", "dev", INTERFACE, "mtu", &mtu], "")
+        .ok();
     let mut lacks = Vec::new();
     for leaf in Leaf::ORDER {
         let lines = tree(&place, leaf, std::slice::from_ref(&class));
