@@ -9,6 +9,7 @@
 //! | [`flow`] | joins packets of a 5-tuple, both directions, in a bounded table |
 //! | [`stream`] | follows one direction of a TCP connection byte by byte, for inspection of contents |
 //! | [`classify`] | names the application from the first data packets, by signatures that are data |
+//! | [`feed`] | lists in files that rules name: networks, hosts, infohashes, by the million |
 //! | [`policy`] | what the organisation allows: rules, decided once per flow |
 //! | [`inspect`] | files and messages in the bytes of flows that rules on content concern |
 //! | [`verdict`] | each packet's fate by the policy, resets, the connection cache, events |
@@ -63,10 +64,12 @@ pub mod audit;
 pub mod capture;
 pub mod classify;
 pub mod eve;
+pub mod feed;
 pub mod flow;
 #[cfg(all(target_os = "linux", feature = "fuzzing"))]
 pub mod fuzzing;
 mod generations;
+mod infohash;
 pub mod inspect;
 pub mod limits;
 mod lines;
@@ -91,6 +94,7 @@ pub mod verdict;
 
 pub use capture::{CaptureError, CaptureReader};
 pub use classify::{Classifier, Confidence, SignatureError, SignatureSet};
+pub use infohash::{InfoHash, InfoHashError};
 pub use offline::{
     Interrupted, Summary, built_in_classifier, built_in_pipeline, classify_capture, classify_file,
     classify_reader,

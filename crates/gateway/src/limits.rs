@@ -1,11 +1,13 @@
 //! Every bound of this crate: unit, source, and what happens past it.
 
+mod feed;
 mod kernel;
 mod service;
 mod shaper;
 
 use std::time::Duration;
 
+pub use self::feed::*;
 pub use self::kernel::*;
 pub use self::service::*;
 pub use self::shaper::*;

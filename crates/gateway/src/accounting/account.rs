@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::classify::{Confidence, Details};
 use crate::flow::Count;
+use crate::infohash::InfoHash;
 use crate::policy::Action;
 
 /// Who talks with whom, and over what.
@@ -41,6 +42,8 @@ pub struct KernelFlow {
     pub ends: Ends,
     /// Whom the client called: another address than the server's where destination NAT is at work.
     pub called: SocketAddr,
+    /// Where the server answers to: another address than the client's where source NAT is at work.
+    pub answered_at: SocketAddr,
     /// The zone of connection tracking.
     pub zone: u16,
     /// Its mark.
@@ -129,6 +132,10 @@ pub struct FlowAccount {
     /// Names that the flow contained.
     #[serde(flatten)]
     pub details: Details,
+    /// The torrents that it named in clear, in their order; at most
+    /// [`MAX_FLOW_TORRENTS`](crate::limits::MAX_FLOW_TORRENTS).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub torrents: Vec<InfoHash>,
     /// What happens to it; absent while it is undecided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<Action>,
@@ -143,6 +150,9 @@ pub struct FlowAccount {
     pub over_quota: bool,
     /// The host of the own network.
     pub host: std::net::IpAddr,
+    /// That host as the other side sees it, where an address is translated (NAT).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside: Option<SocketAddr>,
     /// From the client to the server.
     pub to_server: Count,
     /// From the server to the client.

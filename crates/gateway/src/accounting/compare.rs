@@ -67,6 +67,7 @@ pub fn compare(policy: &Policy, zone: &TimeZone, flow: &FlowAccount) -> Compared
         confidence,
         host: flow.details.name(),
         member: flow.details.member.as_deref(),
+        infohash: flow.details.infohash,
     });
     let unnamed = FlowFacts {
         l4,

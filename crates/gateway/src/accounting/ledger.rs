@@ -251,11 +251,13 @@ impl Ledger {
             named: Named::No,
             answered: false,
             details: Details::default(),
+            torrents: Vec::new(),
             action: None,
             rule: None,
             class: None,
             over_quota: false,
             host: host(kernel.ends, sides),
+            outside: None,
             to_server: Count::default(),
             to_client: Count::default(),
             before: [Count::default(); 2],
@@ -276,6 +278,7 @@ impl Ledger {
         account.kernel = Some(kernel.id);
         account.look = looks;
         account.missed = 0;
+        account.flow.outside = outside(&account.flow, kernel);
         if let Some(began) = kernel.began {
             account.flow.began = began;
         }
@@ -489,6 +492,7 @@ fn join(account: &mut Account, view: FlowAccount) {
     };
     account.flow = FlowAccount {
         host: known.host,
+        outside: known.outside,
         to_server,
         to_client,
         before,
@@ -498,6 +502,17 @@ fn join(account: &mut Account, view: FlowAccount) {
         reason: known.reason,
         ..view
     };
+}
+
+/// The host of the own network as the other side sees it, where that is another address: behind
+/// source NAT a client's, before destination NAT a server's.
+fn outside(flow: &FlowAccount, kernel: &KernelFlow) -> Option<SocketAddr> {
+    let (own, seen) = if flow.host == kernel.ends.client.ip() {
+        (kernel.ends.client, kernel.answered_at)
+    } else {
+        (kernel.ends.server, kernel.called)
+    };
+    (own != seen).then_some(seen)
 }
 
 fn ended_by(kernel: &KernelFlow) -> EndReason {

@@ -1,6 +1,7 @@
 //! The history of flows: what crossed the border, kept in SQLite.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::database::{self, shrink_to};
 use super::store::AuditError;
 use crate::accounting::{Asked, Ends, FlowAccount};
+use crate::infohash::InfoHash;
 
 /// Version of the table, in SQLite's `user_version`.
 const VERSION: i64 = 1;
@@ -32,6 +34,21 @@ const TABLE: &str = "
     ) WITHOUT ROWID;
     CREATE INDEX flow_seen ON flow (seen);
     PRAGMA user_version = 1;
+";
+
+/// The torrents that flows named, and what torrents are called. Made where an earlier version has
+/// left none. A row goes with its flow; one that is replaced keeps its own.
+const TORRENTS: &str = "
+    CREATE TABLE IF NOT EXISTS torrent (
+        infohash TEXT NOT NULL,
+        began INTEGER NOT NULL,
+        ends TEXT NOT NULL,
+        PRIMARY KEY (infohash, began, ends)
+    ) WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS torrent_flow ON torrent (began, ends);
+    CREATE TRIGGER IF NOT EXISTS flow_gone AFTER DELETE ON flow BEGIN
+        DELETE FROM torrent WHERE began = old.began AND ends = old.ends;
+    END;
 ";
 
 /// Which flows; what is absent asks nothing.
@@ -63,6 +80,9 @@ impl FlowStore {
     /// The file cannot be opened, or a later version wrote it.
     pub fn open(file: &Path) -> Result<Self, AuditError> {
         let connection = database::open(file, VERSION, TABLE)?;
+        connection
+            .execute_batch(TORRENTS)
+            .map_err(|error| AuditError::Database(file.to_owned(), error))?;
         // A history may lose its last second with the machine's power.
         connection
             .pragma_update(None, "synchronous", "NORMAL")
@@ -108,6 +128,11 @@ impl FlowStore {
             let mut earlier = transaction
                 .prepare_cached("SELECT body FROM flow WHERE began = ? AND ends = ?")
                 .map_err(wrong)?;
+            let mut torrent = transaction
+                .prepare_cached(
+                    "INSERT OR IGNORE INTO torrent (infohash, began, ends) VALUES (?, ?, ?)",
+                )
+                .map_err(wrong)?;
             for flow in flows {
                 let key = (micros(flow.began), ends(flow.ends));
                 let mut flow = flow.clone();
@@ -133,6 +158,11 @@ impl FlowStore {
                         body,
                     ])
                     .map_err(wrong)?;
+                for hash in &flow.torrents {
+                    torrent
+                        .execute(params![hash.to_string(), key.0, key.1])
+                        .map_err(wrong)?;
+                }
             }
         }
         transaction.commit().map_err(wrong)
@@ -202,6 +232,54 @@ impl FlowStore {
     }
 }
 
+impl FlowStore {
+    /// Hands over the flows about a torrent, or about any, in the order of torrents and then of
+    /// time: those that lived at some moment of a span of time since the Unix epoch. Stops where
+    /// `take` fails.
+    ///
+    /// # Errors
+    /// The database fails, or `take` does.
+    pub fn torrents<E: From<AuditError>>(
+        &self,
+        infohash: Option<InfoHash>,
+        span: RangeInclusive<Duration>,
+        mut take: impl FnMut(InfoHash, FlowAccount) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let wrong = |error| self.wrong(error);
+        if !self.has_torrents().map_err(wrong)? {
+            return Ok(());
+        }
+        let mut query = self
+            .connection
+            .prepare(
+                "SELECT flow.body, torrent.infohash FROM torrent
+                 JOIN flow ON flow.began = torrent.began AND flow.ends = torrent.ends
+                 WHERE (?1 IS NULL OR torrent.infohash = ?1)
+                   AND flow.began <= ?3 AND flow.seen >= ?2
+                 ORDER BY torrent.infohash, flow.began",
+            )
+            .map_err(wrong)?;
+        let hash = infohash.map(|hash| hash.to_string());
+        let mut rows = query
+            .query(params![hash, micros(*span.start()), micros(*span.end())])
+            .map_err(wrong)?;
+        while let Some(row) = rows.next().map_err(wrong)? {
+            let hash: String = row.get(1).map_err(wrong)?;
+            // Another program may have written there.
+            if let Ok(hash) = InfoHash::parse(&hash) {
+                take(hash, flow(row).map_err(wrong)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An earlier version wrote no torrents down.
+    fn has_torrents(&self) -> rusqlite::Result<bool> {
+        let sql = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'torrent'";
+        self.connection.query_row(sql, [], |row| row.get(0))
+    }
+}
+
 fn flow(row: &Row<'_>) -> rusqlite::Result<FlowAccount> {
     let body = row.get_ref(0)?;
     let text = body.as_str()?;
@@ -237,6 +315,7 @@ mod tests {
     use crate::audit::AuditError;
     use crate::classify::{Confidence, Details};
     use crate::flow::Count;
+    use crate::infohash::InfoHash;
     use crate::policy::Action;
 
     fn flow(number: u64, app: &str, ended: Option<u64>) -> FlowAccount {
@@ -261,11 +340,13 @@ mod tests {
                 sni: Some("files.example".to_owned()),
                 ..Details::default()
             },
+            torrents: Vec::new(),
             action: Some(Action::Allow),
             rule: Some("web".to_owned()),
             class: None,
             over_quota: false,
             host: client.ip(),
+            outside: None,
             to_server: count,
             to_client: count,
             before: [Count::default(); 2],
@@ -349,6 +430,39 @@ mod tests {
             (one.ended, one.reason),
             (Some(Duration::from_secs(80)), Some(EndReason::Closed))
         );
+    }
+
+    #[test]
+    fn torrents_are_found_by_time_and_go_with_their_flows() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = FlowStore::open(&folder.path().join("flows.db")).unwrap();
+        let [one, other] = [1, 2].map(|byte| InfoHash::new([byte; 20]));
+        let about = |number, ended, torrents: &[InfoHash]| FlowAccount {
+            torrents: torrents.to_vec(),
+            ..flow(number, "bittorrent", ended)
+        };
+        let flows = [
+            about(10, Some(20), &[one]),
+            about(30, Some(40), &[one, other]),
+        ];
+        store.append(Duration::ZERO, &flows).unwrap();
+        store.append(Duration::ZERO, &flows).unwrap();
+        let at = |store: &FlowStore, hash, from, to| {
+            let mut found = Vec::new();
+            let span = Duration::from_secs(from)..=Duration::from_secs(to);
+            let searched = store.torrents(hash, span, |hash, flow| {
+                found.push((hash, flow.flow_id));
+                Ok::<_, AuditError>(())
+            });
+            searched.unwrap();
+            found
+        };
+        assert_eq!(at(&store, None, 0, 99), [(one, 10), (one, 30), (other, 30)]);
+        assert_eq!(at(&store, Some(one), 15, 15), [(one, 10)]);
+        assert!(at(&store, Some(one), 25, 25).is_empty());
+        assert_eq!(at(&store, Some(other), 35, 99), [(other, 30)]);
+        store.forget_before(Duration::from_secs(30)).unwrap();
+        assert_eq!(at(&store, None, 0, 99), [(one, 30), (other, 30)]);
     }
 
     #[test]

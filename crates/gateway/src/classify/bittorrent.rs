@@ -3,6 +3,7 @@
 
 use super::bencode::Dictionary;
 use super::message::{Finding, Memory, Message, text};
+use super::torrents;
 use crate::reader::{Reader, index};
 
 /// Length byte and protocol name that open a peer connection.
@@ -17,8 +18,9 @@ pub(super) fn handshake(message: &Message<'_>, _: &mut Memory) -> Option<Finding
         return None;
     }
     let why = "byte 19 and the protocol's name at 0";
-    if reader.take(8).is_some() && reader.take(20).is_some() {
-        return Some(Finding::certain(format!("{why}, then an info-hash")));
+    if let Some(hash) = torrents::of_handshake(message.bytes) {
+        let finding = Finding::certain(format!("{why}, then an info-hash"));
+        return Some(finding.with_infohash(Some(hash)));
     }
     Some(Finding::likely(why))
 }
@@ -103,8 +105,11 @@ pub(super) fn dht(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
         b"q" => {
             let name = text(dictionary.string(b"q")?)?;
             let id = dictionary.dictionary(b"a")?.string(b"id")?;
-            (id.len() == 20)
-                .then(|| Finding::certain(format!("bencoded query {name} with a node id")))
+            let hash = torrents::dht(message.bytes);
+            (id.len() == 20).then(|| {
+                let finding = Finding::certain(format!("bencoded query {name} with a node id"));
+                finding.with_infohash(hash)
+            })
         }
         b"r" => {
             let id = dictionary.dictionary(b"r")?.string(b"id")?;
@@ -133,5 +138,6 @@ pub(super) fn local_discovery(message: &Message<'_>, _: &mut Memory) -> Option<F
         line.split_at_checked(9)
             .is_some_and(|(name, _)| name.eq_ignore_ascii_case(b"infohash:"))
     });
-    names_hash.then(|| Finding::certain("BT-SEARCH with an info-hash"))
+    let hash = torrents::local_discovery(head).first().copied();
+    names_hash.then(|| Finding::certain("BT-SEARCH with an info-hash").with_infohash(hash))
 }

@@ -4,6 +4,7 @@
 use super::http::Request;
 use super::http_marks;
 use super::message::{Finding, Memory, Message};
+use super::torrents;
 
 /// Product names of programs whose HTTP requests serve BitTorrent.
 const PROGRAMS: [&str; 12] = [
@@ -28,9 +29,8 @@ pub(super) fn tracker(message: &Message<'_>, memory: &mut Memory) -> Option<Find
     }
     let request = Request::parse(message.bytes)?;
     let query = request.query()?;
-    if query_value(query, "info_hash").is_none_or(|hash| decoded_len(hash) != Some(20)) {
-        return None;
-    }
+    let hash = query_value(query, "info_hash").filter(|hash| decoded_len(hash) == Some(20))?;
+    let hash = torrents::percent_decoded(hash.as_bytes());
     let announces = query_value(query, "peer_id").is_some() || query_value(query, "port").is_some();
     let kind = match (announces, request.path().contains("scrape")) {
         (true, _) => "announce",
@@ -38,7 +38,10 @@ pub(super) fn tracker(message: &Message<'_>, memory: &mut Memory) -> Option<Find
         (false, false) => return None,
     };
     Some(
-        Finding::certain(format!("{kind} with an info-hash of 20 bytes")).with_host(request.host()),
+        Finding::certain(format!("{kind} with an info-hash of 20 bytes"))
+            .with_host(request.host())
+            .with_infohash(hash)
+            .about_many(),
     )
 }
 
@@ -51,7 +54,12 @@ pub(super) fn seed(message: &Message<'_>, memory: &mut Memory) -> Option<Finding
     let query = request.query()?;
     let hash = query_value(query, "info_hash")?;
     let asks = decoded_len(hash) == Some(20) && query_value(query, "piece").is_some();
-    asks.then(|| Finding::certain("a piece asked by info-hash").with_host(request.host()))
+    asks.then(|| {
+        Finding::certain("a piece asked by info-hash")
+            .with_host(request.host())
+            .with_infohash(torrents::percent_decoded(hash.as_bytes()))
+            .about_many()
+    })
 }
 
 /// A request by a BitTorrent program, for a web seed (BEP 19) or for its own needs.
@@ -62,7 +70,11 @@ pub(super) fn client(message: &Message<'_>, memory: &mut Memory) -> Option<Findi
     let request = Request::parse(message.bytes)?;
     let program = program(request.header("user-agent")?)?;
     let name = program.trim_end_matches(['/', ' ']);
-    Some(Finding::likely(format!("requested by {name}")).with_host(request.host()))
+    Some(
+        Finding::likely(format!("requested by {name}"))
+            .with_host(request.host())
+            .about_many(),
+    )
 }
 
 /// The BitTorrent program that this user agent is.

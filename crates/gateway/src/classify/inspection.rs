@@ -64,6 +64,8 @@ pub struct Inspection {
     news: bool,
     /// Others know what is spoken here.
     published: bool,
+    /// Its messages may each be about another torrent.
+    about_many: bool,
     /// Both sides have had their turn, and nothing has named it.
     overlooked: bool,
     done: bool,
@@ -79,6 +81,15 @@ impl Inspection {
     /// How often there was a better verdict.
     pub(crate) fn changes(&self) -> u8 {
         self.changes
+    }
+
+    /// Its messages may each be about another torrent: it is a client's with a tracker or web seed.
+    pub(crate) fn is_about_many(&self) -> bool {
+        self.about_many
+    }
+
+    pub(super) fn note_many(&mut self) {
+        self.about_many = true;
     }
 
     /// What the standing verdict is by are bytes that stand there always, not a form alone.
@@ -425,7 +436,7 @@ mod tests {
     #[test]
     fn what_is_kept_for_each_flow_stays_small() {
         // Times the flows that are held at once: 34 MiB, without what is behind pointers.
-        assert!(size_of::<Inspection>() <= 520);
+        assert!(size_of::<Inspection>() <= 544);
     }
 
     #[test]

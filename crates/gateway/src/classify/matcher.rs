@@ -443,6 +443,9 @@ impl Classifier {
         if unit.late && confidence < super::Confidence::Certain {
             return;
         }
+        if finding.about_many {
+            inspection.note_many();
+        }
         let named = self
             .names
             .of(&self.signatures, &signature.application, &finding);

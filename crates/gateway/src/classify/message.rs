@@ -9,6 +9,7 @@ use super::tls::Offer;
 use super::utp::Track;
 use super::{Confidence, Details as Public, http_marks, irc, skype, wireguard};
 use crate::flow::Direction;
+use crate::infohash::InfoHash;
 use crate::limits::{MAX_DETAIL, MAX_TEXT_LINES};
 
 /// What a flow's messages contained beyond the application.
@@ -26,6 +27,10 @@ pub struct Details {
     /// Member of a ring that the traffic belongs to, as Ringway writes it (base 32).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
+    /// Infohash of the torrent that the traffic is about, where it stands in clear. Of flows that
+    /// are about several it is the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub infohash: Option<InfoHash>,
 }
 
 impl Details {
@@ -44,6 +49,7 @@ impl Details {
         self.host = self.host.take().or(other.host);
         self.query = self.query.take().or(other.query);
         self.member = self.member.take().or(other.member);
+        self.infohash = self.infohash.or(other.infohash);
     }
 }
 
@@ -66,6 +72,8 @@ pub(super) struct Finding {
     pub(super) details: Details,
     /// Application protocols that a ClientHello offers (RFC 7301).
     pub(super) protocols: Vec<String>,
+    /// Later messages of the flow may be about other torrents.
+    pub(super) about_many: bool,
 }
 
 impl Finding {
@@ -75,6 +83,7 @@ impl Finding {
             why: why.into(),
             details: Details::default(),
             protocols: Vec::new(),
+            about_many: false,
         }
     }
 
@@ -107,6 +116,16 @@ impl Finding {
 
     pub(super) fn with_member(mut self, member: Option<String>) -> Self {
         self.details.member = member;
+        self
+    }
+
+    pub(super) fn with_infohash(mut self, infohash: Option<InfoHash>) -> Self {
+        self.details.infohash = infohash;
+        self
+    }
+
+    pub(super) fn about_many(mut self) -> Self {
+        self.about_many = true;
         self
     }
 

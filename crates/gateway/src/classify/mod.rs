@@ -54,6 +54,7 @@ mod telegram;
 mod things;
 mod tls;
 mod tor;
+mod torrents;
 mod tunnels;
 mod utp;
 mod web_torrent;
@@ -69,6 +70,7 @@ pub(crate) use quic_crypto::initial as quic_initial;
 pub use signature::{Anchor, Pattern, Sender, Signature, SignatureError, SignatureSet};
 pub use surroundings::Surroundings;
 pub(crate) use telegram::keystream as telegram_keystream;
+pub(crate) use torrents::{LONGEST_PARAMETER, in_datagram, in_frame, in_requests};
 
 /// How sure a classification is.
 #[derive(

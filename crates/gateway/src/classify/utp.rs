@@ -6,6 +6,7 @@
 
 use super::bittorrent::HANDSHAKE;
 use super::message::{Finding, Memory, Message};
+use super::torrents;
 use crate::flow::Direction;
 use crate::reader::Reader;
 
@@ -81,9 +82,16 @@ pub(super) fn packet(message: &Message<'_>, memory: &mut Memory) -> Option<Findi
 /// The BitTorrent handshake inside a uTP packet.
 pub(super) fn handshake(message: &Message<'_>, _: &mut Memory) -> Option<Finding> {
     let (_, payload) = parse(message.bytes)?;
-    payload
-        .starts_with(HANDSHAKE)
-        .then(|| Finding::certain("the peer handshake in a uTP packet"))
+    payload.starts_with(HANDSHAKE).then(|| {
+        let finding = Finding::certain("the peer handshake in a uTP packet");
+        finding.with_infohash(torrents::of_handshake(payload))
+    })
+}
+
+/// What a uTP packet carries; `None`: it is none, or carries nothing.
+pub(super) fn carried(bytes: &[u8]) -> Option<&[u8]> {
+    let (_, payload) = parse(bytes)?;
+    (!payload.is_empty()).then_some(payload)
 }
 
 impl Track {

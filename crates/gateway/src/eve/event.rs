@@ -6,6 +6,7 @@ use sha2::{Digest as _, Sha256};
 use super::header::{Common, Names, Subject};
 use super::{EveKind, SCHEMA};
 use crate::classify::Confidence;
+use crate::infohash::InfoHash;
 use crate::packet::L4;
 use crate::policy::Action;
 use crate::verdict::{Content, DroppedPacket, Event, EventKind, FileInfo, Mode, QuotaInfo, Text};
@@ -106,6 +107,7 @@ struct Ours<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     member: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    infohash: Option<InfoHash>,
     quota: Option<&'a QuotaInfo>,
 }
 
@@ -231,6 +233,7 @@ impl<'a> Ours<'a> {
             mimetype: file.and_then(|file| file.mimetype.as_deref()),
             message: event.message.as_ref(),
             member: event.names.member.as_deref(),
+            infohash: event.names.infohash,
             quota: event.quota.as_deref(),
         }
     }

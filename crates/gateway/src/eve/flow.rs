@@ -9,6 +9,7 @@ use super::header::{Common, Names, Sensor, Subject, timestamp};
 use super::{EveKind, SCHEMA};
 use crate::accounting::{Asked, EndReason, FlowAccount};
 use crate::classify::Confidence;
+use crate::infohash::InfoHash;
 use crate::policy::Action;
 use crate::verdict::CACHE_RULE;
 
@@ -70,6 +71,8 @@ struct Ours<'a> {
     end: EndReason,
     #[serde(skip_serializing_if = "Option::is_none")]
     member: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    infohash: Option<InfoHash>,
 }
 
 impl FlowLog {
@@ -135,6 +138,10 @@ impl FlowLog {
             exact: account.exact,
             end: self.reason,
             member: account.details.member.as_deref(),
+            infohash: account
+                .details
+                .infohash
+                .or(account.torrents.first().copied()),
         }
     }
 }

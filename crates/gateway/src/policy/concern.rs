@@ -6,6 +6,7 @@ use ipnet::IpNet;
 
 use super::quantities::apart;
 use super::{Action, Names, Policy};
+use crate::limits::MAX_TRIAGE_NETWORKS;
 use crate::packet::L4;
 
 /// Flows between such addresses or at such ports may get anything but being let pass, whatever
@@ -57,13 +58,21 @@ impl Policy {
                 .flatten()
                 .max_by_key(|networks| networks.widest());
             match (narrowest, &matcher.ports) {
-                (Some(networks), _) => concern.networks.extend_from_slice(networks.all()),
+                (Some(networks), _) => {
+                    // One more than can be put into the kernel says that there are too many.
+                    let most = MAX_TRIAGE_NETWORKS.saturating_add(1);
+                    concern.networks.extend(networks.first(most));
+                }
                 (None, Some(ports)) => concern.add_ports(matcher.l4, ports.ranges()),
                 (None, None) => concern.everything = true,
             }
         }
         concern.networks.sort_unstable();
         concern.networks.dedup();
+        if concern.networks.len() > MAX_TRIAGE_NETWORKS {
+            concern.everything = true;
+            concern.networks.clear();
+        }
         concern
     }
 }

@@ -9,7 +9,7 @@ use super::facts::{File, FlowFacts, Item};
 /// Variables that say something of the flow before the classifier has finished.
 const EARLY: [&str; 5] = ["l4", "client_ip", "client_port", "server_ip", "server_port"];
 /// Variables that need the classifier's answer.
-const FOUND: [&str; 4] = ["app", "confidence", "host", "member"];
+const FOUND: [&str; 5] = ["app", "confidence", "host", "member", "infohash"];
 /// Variables that say something of a file or message.
 const CONTENT: [&str; 5] = [
     "file_name",
@@ -127,6 +127,12 @@ impl Expression {
                     .and_then(|found| found.member)
                     .unwrap_or("")
                     .to_owned(),
+            ),
+            (
+                "infohash",
+                found
+                    .and_then(|found| found.infohash)
+                    .map_or_else(String::new, |hash| hash.to_string()),
             ),
             ("file_name", file.name.unwrap_or("").to_owned()),
             ("file_type", file.kind.unwrap_or("").to_owned()),

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::schedule::Moment;
 use crate::classify::Confidence;
+use crate::infohash::InfoHash;
 use crate::packet::L4;
 
 /// What is known of a flow when it is to be decided.
@@ -33,6 +34,8 @@ pub struct Found<'a> {
     pub host: Option<&'a str>,
     /// The ring member whose traffic it is.
     pub member: Option<&'a str>,
+    /// The torrent that it is about, where that stands in clear.
+    pub infohash: Option<InfoHash>,
 }
 
 /// Something that a flow carries.
@@ -70,6 +73,7 @@ impl FlowFacts<'_> {
                 confidence: Confidence::Certain,
                 host: Some("www.example.org"),
                 member: None,
+                infohash: None,
             }),
             at: Moment::default(),
         }

@@ -7,6 +7,7 @@ use toml::Spanned;
 
 use super::error::PolicyError;
 use super::form;
+use super::listed::Feeds;
 use super::quantities::{self, Networks, Ports, apart};
 use super::reach::unreachable;
 use super::rule::{Action, Class, Failure, Names, Rule};
@@ -14,6 +15,7 @@ use super::rule_file::{Fault, Known, RuleEntry};
 use super::trial::Trial;
 use super::trial_file::TrialEntry;
 use super::{DEFAULT_RULE, Policy};
+use crate::feed::{FeedFolder, FeedKind};
 use crate::limits::{MAX_CLASSES, MAX_POLICY_FILE, MAX_RULES, MAX_TRIALS};
 use crate::lines::line_of;
 
@@ -86,15 +88,26 @@ impl OneOrMany {
     }
 }
 
-pub(super) type NetworkList = Vec<ipnet::IpNet>;
-
 impl Policy {
-    /// Reads a policy. `applications` are the names that the classifier may give.
+    /// Reads a policy that names no lists in files. `applications` are the names that the
+    /// classifier may give.
+    ///
+    /// # Errors
+    /// As of [`parse_beside`](Self::parse_beside).
+    pub fn parse(text: &str, applications: &BTreeSet<String>) -> Result<Self, Vec<PolicyError>> {
+        Self::parse_beside(text, applications, &FeedFolder::none())
+    }
+
+    /// Reads a policy, and the lists in this folder that its rules name (`file:NAME`).
     ///
     /// # Errors
     /// All that is wrong with it: what is no TOML, unknown keys and names, contradictions, rules
-    /// that are never reached.
-    pub fn parse(text: &str, applications: &BTreeSet<String>) -> Result<Self, Vec<PolicyError>> {
+    /// that are never reached, lines of lists.
+    pub fn parse_beside(
+        text: &str,
+        applications: &BTreeSet<String>,
+        feeds: &FeedFolder,
+    ) -> Result<Self, Vec<PolicyError>> {
         if text.len() > MAX_POLICY_FILE {
             let reason = format!("the file is larger than {MAX_POLICY_FILE} bytes");
             return Err(vec![PolicyError::new(0, reason)]);
@@ -107,6 +120,7 @@ impl Policy {
             text,
             partial: !errors.is_empty(),
             errors,
+            feeds,
         }
         .policy(file, applications)
     }
@@ -118,6 +132,7 @@ struct Reading<'a> {
     /// Something of the file could not be read: what is missing may have been there.
     partial: bool,
     errors: Vec<PolicyError>,
+    feeds: &'a FeedFolder,
 }
 
 impl Reading<'_> {
@@ -132,8 +147,8 @@ impl Reading<'_> {
         let networks = self.networks(&file.networks);
         let inside = file.gateway.inside.as_ref();
         let inside = inside.and_then(|inside| {
-            let resolved = resolve(inside.get_ref(), &networks);
-            self.keep(inside, resolved)
+            let resolved = resolve(inside.get_ref(), &networks, self.feeds);
+            self.keep_all(inside, resolved)
         });
         let terminated = file.gateway.terminate.as_ref();
         let terminated = terminated.and_then(|ports| {
@@ -144,6 +159,7 @@ impl Reading<'_> {
             classes: self.classes(&file.classes),
             networks,
             applications,
+            feeds: self.feeds,
             inside: inside.is_some(),
             partial: !self.errors.is_empty(),
         };
@@ -162,9 +178,10 @@ impl Reading<'_> {
         }
         if self.errors.is_empty() {
             Ok(Policy {
+                names_torrents: rules.iter().any(Rule::names_torrents),
                 rules,
                 classes: names.classes,
-                inside: Networks::new(inside.unwrap_or_default()),
+                inside: inside.unwrap_or_default(),
                 terminated: terminated
                     .map(|ports| apart(ports.ranges()))
                     .unwrap_or_default(),
@@ -209,15 +226,27 @@ impl Reading<'_> {
             .ok()
     }
 
+    /// The same where several things may be wrong.
+    fn keep_all<T, U>(&mut self, entry: &Spanned<T>, value: Result<U, Vec<String>>) -> Option<U> {
+        let line = self.line(entry);
+        let note = |reasons: Vec<String>| {
+            for reason in reasons {
+                self.fault(line, reason);
+            }
+        };
+        value.map_err(note).ok()
+    }
+
     fn networks(
         &mut self,
         entries: &BTreeMap<String, Spanned<OneOrMany>>,
-    ) -> BTreeMap<String, NetworkList> {
+    ) -> BTreeMap<String, Networks> {
         let nothing = BTreeMap::new();
         entries
             .iter()
             .filter_map(|(name, entry)| {
-                let networks = self.keep(entry, resolve(entry.get_ref(), &nothing))?;
+                let resolved = resolve(entry.get_ref(), &nothing, self.feeds);
+                let networks = self.keep_all(entry, resolved)?;
                 Some((name.clone(), networks))
             })
             .collect()
@@ -334,23 +363,28 @@ impl Reading<'_> {
     }
 }
 
-/// Networks written out, or named in `[networks]`.
+/// Networks written out, in lists, or named in `[networks]`.
 pub(super) fn resolve(
     value: &OneOrMany,
-    named: &BTreeMap<String, NetworkList>,
-) -> Result<NetworkList, String> {
-    let mut networks = Vec::new();
-    for text in value.texts()? {
+    named: &BTreeMap<String, Networks>,
+    folder: &FeedFolder,
+) -> Result<Networks, Vec<String>> {
+    let texts = value.texts().map_err(|reason| vec![reason])?;
+    let (texts, feeds) = Feeds::split(texts, FeedKind::Networks, folder)?;
+    let (mut written, mut known) = (Vec::new(), Networks::default());
+    for text in texts {
         match named.get(&text) {
-            Some(known) => networks.extend_from_slice(known),
-            None => networks.push(Networks::parse_one(&text).map_err(|reason| {
-                if named.is_empty() {
+            Some(networks) => known.extend(networks),
+            None => written.push(Networks::parse_one(&text).map_err(|reason| {
+                vec![if named.is_empty() {
                     reason
                 } else {
                     format!("{reason}; nor is it a name in [networks]")
-                }
+                }]
             })?),
         }
     }
+    let mut networks = Networks::new(written, feeds);
+    networks.extend(&known);
     Ok(networks)
 }

@@ -3,6 +3,7 @@
 
 use super::expression::Expression;
 use super::facts::{FlowFacts, Item};
+use super::listed::{Feeds, Hosts, Infohashes};
 use super::quantities::{Networks, Ports, Sizes};
 use super::schedule::Schedule;
 use super::words::{Keywords, Names, Words};
@@ -47,7 +48,8 @@ pub(super) struct Matcher {
     pub(super) server: Option<Networks>,
     pub(super) either: Option<Networks>,
     pub(super) ports: Option<Ports>,
-    pub(super) hosts: Option<Names>,
+    pub(super) hosts: Option<Hosts>,
+    pub(super) infohashes: Option<Infohashes>,
     pub(super) members: Option<Names>,
     pub(super) time: Option<Schedule>,
     pub(super) file_names: Option<Names>,
@@ -162,7 +164,11 @@ impl Matcher {
         app && self
             .hosts
             .as_ref()
-            .is_none_or(|names| named(names, found.host))
+            .is_none_or(|hosts| found.host.is_some_and(|host| hosts.matches(host)))
+            && self
+                .infohashes
+                .as_ref()
+                .is_none_or(|hashes| found.infohash.is_some_and(|hash| hashes.contains(&hash)))
             && self
                 .members
                 .as_ref()
@@ -172,6 +178,7 @@ impl Matcher {
     fn needs_found(&self) -> bool {
         self.apps.is_some()
             || self.hosts.is_some()
+            || self.infohashes.is_some()
             || self.members.is_some()
             || self.when.as_ref().is_some_and(Expression::needs_found)
     }
@@ -184,6 +191,24 @@ impl Matcher {
             || self.file_part.is_some()
             || self.keywords.is_some()
             || self.when.as_ref().is_some_and(Expression::needs_content)
+    }
+
+    /// The lists that it names.
+    pub(super) fn feeds(&self) -> impl Iterator<Item = &Feeds> {
+        let networks = [&self.client, &self.server, &self.either].into_iter();
+        let networks = networks.flatten().map(|networks| &networks.feeds);
+        let hosts = self.hosts.iter().map(|hosts| &hosts.feeds);
+        let hashes = self.infohashes.iter().map(|hashes| &hashes.feeds);
+        networks.chain(hosts).chain(hashes)
+    }
+
+    /// The same, to put other readings in their place.
+    pub(super) fn feeds_mut(&mut self) -> impl Iterator<Item = &mut Feeds> {
+        let networks = [&mut self.client, &mut self.server, &mut self.either].into_iter();
+        let networks = networks.flatten().map(|networks| &mut networks.feeds);
+        let hosts = self.hosts.iter_mut().map(|hosts| &mut hosts.feeds);
+        let hashes = self.infohashes.iter_mut().map(|hashes| &mut hashes.feeds);
+        networks.chain(hosts).chain(hashes)
     }
 
     /// Whether all that the other one matches is matched here.
@@ -210,7 +235,12 @@ impl Matcher {
                 Networks::covers,
             )
             && wider(self.ports.as_ref(), other.ports.as_ref(), Ports::covers)
-            && wider(self.hosts.as_ref(), other.hosts.as_ref(), Names::covers)
+            && wider(self.hosts.as_ref(), other.hosts.as_ref(), Hosts::covers)
+            && wider(
+                self.infohashes.as_ref(),
+                other.infohashes.as_ref(),
+                Infohashes::covers,
+            )
             && wider(self.members.as_ref(), other.members.as_ref(), Names::covers)
             && wider(self.time.as_ref(), other.time.as_ref(), Schedule::covers)
             && wider(

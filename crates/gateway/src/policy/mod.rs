@@ -13,6 +13,7 @@ mod facts;
 mod file;
 mod folded;
 mod form;
+mod listed;
 mod matcher;
 mod quantities;
 mod quota;
@@ -27,12 +28,15 @@ mod words;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
+use crate::feed::Feed;
 use crate::limits::MAX_CLASSES;
 pub use applications::{Group, group_of, groups};
 pub use concern::Concern;
 pub use error::PolicyError;
 pub use facts::{File, FlowFacts, Found, Item};
+use listed::Feeds;
 pub use matcher::Direction;
 use matcher::Match;
 use quantities::Networks;
@@ -57,6 +61,7 @@ pub struct Policy {
     failure: Failure,
     names: Names,
     trials: Vec<Trial>,
+    names_torrents: bool,
 }
 
 /// What the policy says of a flow.
@@ -144,6 +149,45 @@ impl Policy {
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    /// The lists in files that it names, each once.
+    #[must_use]
+    pub fn feeds(&self) -> Vec<Arc<Feed>> {
+        let rules = self.rules.iter().flat_map(|rule| rule.matcher.feeds());
+        let mut feeds: Vec<Arc<Feed>> = Vec::new();
+        for feed in rules.chain([&self.inside.feeds]).flat_map(Feeds::iter) {
+            if !feeds.iter().any(|known| Arc::ptr_eq(known, feed)) {
+                feeds.push(Arc::clone(feed));
+            }
+        }
+        feeds
+    }
+
+    /// The same policy with these lists as they were read now.
+    #[must_use]
+    pub fn renewed(mut self, feeds: &[Arc<Feed>]) -> Self {
+        self.inside.feeds.renew(feeds);
+        let rules = self.rules.iter_mut();
+        for lists in rules.flat_map(|rule| rule.matcher.feeds_mut()) {
+            lists.renew(feeds);
+        }
+        self
+    }
+
+    /// Some rule names torrents: flows of which each message may be about another one have to be
+    /// asked about message by message.
+    #[must_use]
+    pub fn names_torrents(&self) -> bool {
+        self.names_torrents
+    }
+
+    /// A rule about torrents has decided this, and blocks: it is about one message or connection,
+    /// and its ends may go on with another torrent.
+    #[must_use]
+    pub fn refuses_torrent(&self, ruling: &Ruling) -> bool {
+        let rule = ruling.rule.and_then(|rule| self.rules.get(rule));
+        ruling.action == Action::Block && rule.is_some_and(Rule::names_torrents)
     }
 
     /// Its classes of bandwidth in their order.

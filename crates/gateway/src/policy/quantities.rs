@@ -6,6 +6,9 @@ use std::ops::RangeInclusive;
 
 use ipnet::IpNet;
 
+use super::listed::Feeds;
+use crate::feed::Entries;
+
 /// Ports of one rule, at least one.
 #[derive(Clone, Debug)]
 pub(super) struct Ports {
@@ -70,15 +73,30 @@ pub fn apart(ports: &[RangeInclusive<u16>]) -> Vec<RangeInclusive<u16>> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Networks {
     networks: Vec<IpNet>,
+    pub(super) feeds: Feeds,
 }
 
 impl Networks {
-    pub(super) fn new(networks: Vec<IpNet>) -> Self {
-        Self { networks }
+    pub(super) fn new(networks: Vec<IpNet>, feeds: Feeds) -> Self {
+        Self { networks, feeds }
     }
 
-    pub(super) fn all(&self) -> &[IpNet] {
-        &self.networks
+    /// Adds those of the other one.
+    pub(super) fn extend(&mut self, other: &Self) {
+        self.networks.extend_from_slice(&other.networks);
+        self.feeds.extend(&other.feeds);
+    }
+
+    /// All of them, those in lists included; at most so many.
+    pub(super) fn first(&self, most: usize) -> Vec<IpNet> {
+        let mut all = self.networks.clone();
+        for feed in self.feeds.iter() {
+            if let Entries::Networks(networks) = feed.entries() {
+                all.extend(networks.first(most.saturating_sub(all.len())));
+            }
+        }
+        all.truncate(most);
+        all
     }
 
     /// Bits of the prefix of the widest of them, counted as those of IPv6 (IPv4 in ::ffff:0:0/96).
@@ -87,7 +105,12 @@ impl Networks {
             IpNet::V4(network) => network.prefix_len().saturating_add(96),
             IpNet::V6(network) => network.prefix_len(),
         };
-        self.networks.iter().map(bits).min().unwrap_or(0)
+        let listed = self.feeds.iter().map(|feed| match feed.entries() {
+            Entries::Networks(networks) => networks.widest(),
+            Entries::Hosts(_) | Entries::Infohashes(_) => 0,
+        });
+        let written = self.networks.iter().map(bits);
+        written.chain(listed).min().unwrap_or(0)
     }
 
     /// Reads `10.0.0.0/8`, `fd00::/8` or a single address.
@@ -110,14 +133,17 @@ impl Networks {
         self.networks
             .iter()
             .any(|network| network.contains(&address))
+            || self.feeds.any(|feed| feed.has_address(address))
     }
 
-    /// Whether each network of the other one lies in one of this one.
+    /// Whether each network of the other one lies in one of this one. Lists are compared as a
+    /// whole: they come to be others.
     pub(super) fn covers(&self, other: &Self) -> bool {
-        other
+        let written = other
             .networks
             .iter()
-            .all(|inner| self.networks.iter().any(|outer| outer.contains(inner)))
+            .all(|inner| self.networks.iter().any(|outer| outer.contains(inner)));
+        written && self.feeds.covers(&other.feeds)
     }
 }
 
@@ -217,6 +243,7 @@ pub(super) fn rate(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::listed::Feeds;
     use super::{Networks, Ports, Sizes, apart, bytes, rate};
 
     #[test]
@@ -237,9 +264,15 @@ mod tests {
     #[test]
     fn networks_are_exact_and_see_through_mapped_addresses() {
         assert!(Networks::parse_one("10.0.0.1/8").is_err());
-        let inside = Networks::new(vec![Networks::parse_one("10.0.0.0/8").unwrap()]);
+        let inside = Networks::new(
+            vec![Networks::parse_one("10.0.0.0/8").unwrap()],
+            Feeds::default(),
+        );
         assert!(inside.contains("::ffff:10.2.3.4".parse().unwrap()));
-        let one = Networks::new(vec![Networks::parse_one("10.2.3.4").unwrap()]);
+        let one = Networks::new(
+            vec![Networks::parse_one("10.2.3.4").unwrap()],
+            Feeds::default(),
+        );
         assert!(inside.covers(&one) && !one.covers(&inside));
     }
 

@@ -116,6 +116,11 @@ impl Rule {
         apps.is_some_and(|apps| apps.contains(application))
     }
 
+    /// It names torrents.
+    pub(super) fn names_torrents(&self) -> bool {
+        self.matcher.infohashes.is_some()
+    }
+
     /// It names no application, and may match flows of any.
     pub(super) fn is_about_all(&self) -> bool {
         self.matcher.apps.is_none()

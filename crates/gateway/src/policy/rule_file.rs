@@ -8,14 +8,16 @@ use toml::Spanned;
 
 use super::applications::{group, groups, members};
 use super::expression::Expression;
-use super::file::{NetworkList, OneOrMany, resolve};
+use super::file::{OneOrMany, resolve};
+use super::listed::{FILE, Hosts, Infohashes};
 use super::matcher::{Direction, Matcher};
 use super::quantities::{self, Networks, Ports, Sizes};
 use super::quota::{self, Over, Per, Quota};
 use super::rule::{Action, Class, Failure, Rule};
 use super::schedule::Schedule;
 use super::words::{Keywords, Names, Words};
-use crate::classify::Confidence;
+use crate::classify::{BITTORRENT, Confidence};
+use crate::feed::FeedFolder;
 use crate::inspect::FileHead;
 use crate::limits::MAX_HELD_FIRST;
 use crate::packet::L4;
@@ -45,6 +47,7 @@ pub(super) struct RuleEntry {
     network: Option<Spanned<OneOrMany>>,
     port: Option<Spanned<OneOrMany>>,
     host: Option<Spanned<OneOrMany>>,
+    infohash: Option<Spanned<OneOrMany>>,
     member: Option<Spanned<OneOrMany>>,
     time: Option<Spanned<OneOrMany>>,
     file_name: Option<Spanned<OneOrMany>>,
@@ -57,9 +60,10 @@ pub(super) struct RuleEntry {
 
 /// What rules are compiled against.
 pub(super) struct Known<'a> {
-    pub(super) networks: BTreeMap<String, NetworkList>,
+    pub(super) networks: BTreeMap<String, Networks>,
     pub(super) classes: Vec<Class>,
     pub(super) applications: &'a BTreeSet<String>,
+    pub(super) feeds: &'a FeedFolder,
     pub(super) inside: bool,
     /// Something of the file could not be read: what a rule refers to may have been there.
     pub(super) partial: bool,
@@ -158,14 +162,36 @@ impl Compiler<'_> {
 
     fn networks(&mut self, key: Option<&Spanned<OneOrMany>>) -> Option<Networks> {
         let entry = key?;
-        match resolve(entry.get_ref(), &self.names.networks) {
-            Ok(networks) => Some(Networks::new(networks)),
-            Err(reason) => {
+        match resolve(entry.get_ref(), &self.names.networks, self.names.feeds) {
+            Ok(networks) => Some(networks),
+            Err(reasons) => {
                 // A name may be one of what could not be read; a network with its prefix is none.
                 let texts = entry.get_ref().texts();
-                if texts.is_ok_and(|texts| texts.iter().any(|text| !text.contains('/'))) {
-                    self.missing(key, reason);
-                } else {
+                let is_name = |text: &String| !text.contains('/') && !text.starts_with(FILE);
+                let unsure = texts.is_ok_and(|texts| texts.iter().any(is_name));
+                for reason in reasons {
+                    if unsure {
+                        self.missing(key, reason);
+                    } else {
+                        self.fault(key, reason);
+                    }
+                }
+                None
+            }
+        }
+    }
+
+    /// What a key says that may name lists, or its faults noted at it.
+    fn listed<U>(
+        &mut self,
+        key: Option<&Spanned<OneOrMany>>,
+        read: impl FnOnce(Vec<String>, &FeedFolder) -> Result<U, Vec<String>>,
+    ) -> Option<U> {
+        let texts = self.take(key, OneOrMany::texts)?;
+        match read(texts, self.names.feeds) {
+            Ok(value) => Some(value),
+            Err(reasons) => {
+                for reason in reasons {
                     self.fault(key, reason);
                 }
                 None
@@ -344,6 +370,19 @@ impl Compiler<'_> {
         self.fault(self.entry.app.as_ref(), reason);
     }
 
+    /// The applications of the rule: where it names infohashes, only one has any.
+    fn torrents(&mut self, apps: Option<Words>) -> Option<Words> {
+        let key = self.entry.infohash.as_ref();
+        if key.is_none() {
+            return apps;
+        }
+        if apps.as_ref().is_some_and(|apps| !apps.contains(BITTORRENT)) {
+            let reason = format!("only flows of `{BITTORRENT}` have an infohash");
+            self.fault(key, reason);
+        }
+        Some(Words::new(&[BITTORRENT.to_owned()]))
+    }
+
     fn matcher(&mut self) -> Matcher {
         let (entry, names) = (self.entry, self.names);
         if entry.direction.is_some() && !names.inside {
@@ -368,16 +407,19 @@ impl Compiler<'_> {
         let grouped = self.texts(entry.group.as_ref(), |texts| {
             members(texts).map(|members| Words::new(&members))
         });
+        let infohashes = self.listed(entry.infohash.as_ref(), Infohashes::parse);
+        let apps = self.torrents(named.or(grouped));
         Matcher {
             l4: entry.l4,
-            apps: named.or(grouped),
+            apps,
+            infohashes,
             confidence: entry.confidence.as_ref().map(|key| *key.get_ref()),
             way: entry.direction.as_ref().map(|key| *key.get_ref()),
             client: self.networks(entry.client.as_ref()),
             server: self.networks(entry.server.as_ref()),
             either: self.networks(entry.network.as_ref()),
             ports: self.texts(entry.port.as_ref(), Ports::parse),
-            hosts: self.texts(entry.host.as_ref(), Names::parse),
+            hosts: self.listed(entry.host.as_ref(), Hosts::parse),
             members: self.texts(entry.member.as_ref(), Names::parse),
             time: self.texts(entry.time.as_ref(), Schedule::parse),
             file_names: self.texts(entry.file_name.as_ref(), Names::parse),

@@ -7,6 +7,7 @@ use super::rule::Action;
 use super::schedule::Moment;
 use super::{Decision, Policy};
 use crate::classify::Confidence;
+use crate::infohash::InfoHash;
 use crate::packet::L4;
 
 /// One test: a flow, perhaps with a file or message, and what has to happen to it.
@@ -23,6 +24,7 @@ pub struct Trial {
     pub(super) confidence: Confidence,
     pub(super) host: Option<String>,
     pub(super) member: Option<String>,
+    pub(super) infohash: Option<InfoHash>,
     pub(super) at: Moment,
     pub(super) file: Option<TrialFile>,
     pub(super) message: Option<String>,
@@ -74,6 +76,7 @@ impl Policy {
                 confidence: trial.confidence,
                 host: trial.host.as_deref(),
                 member: trial.member.as_deref(),
+                infohash: trial.infohash,
             }),
             at: trial.at,
         };

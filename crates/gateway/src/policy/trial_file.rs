@@ -12,6 +12,7 @@ use super::rule_file::Fault;
 use super::schedule::Moment;
 use super::trial::{Trial, TrialFile};
 use crate::classify::{Confidence, UNKNOWN};
+use crate::infohash::InfoHash;
 use crate::packet::L4;
 
 #[derive(Deserialize)]
@@ -26,6 +27,7 @@ pub(super) struct TrialEntry {
     confidence: Option<Confidence>,
     host: Option<String>,
     member: Option<String>,
+    infohash: Option<Spanned<String>>,
     time: Option<Spanned<String>>,
     file: Option<FileEntry>,
     message: Option<Spanned<String>>,
@@ -74,6 +76,11 @@ impl TrialEntry {
                 kept(size, read, faults)
             }),
         });
+        let infohash = self.infohash.as_ref().and_then(|key| {
+            let text = key.get_ref();
+            let read = InfoHash::parse(text).map_err(|error| format!("`{text}`: {error}"));
+            kept(key, read, faults)
+        });
         // Both are read before one is missed: each may have its fault.
         let client = kept(&self.client, address(self.client.get_ref()), faults);
         let server = kept(&self.server, address(self.server.get_ref()), faults);
@@ -87,6 +94,7 @@ impl TrialEntry {
             confidence: self.confidence.unwrap_or(Confidence::Certain),
             host: self.host.clone(),
             member: self.member.clone(),
+            infohash,
             at: at?,
             file,
             message: self.message.as_ref().map(|text| text.get_ref().clone()),

@@ -1,5 +1,7 @@
 //! The policy at work, trials of another one, and what is asked of the queues.
 
+mod lists;
+
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,11 +14,13 @@ use super::accounts::{AccountsHandle, Top};
 use super::builder::NamedPolicy;
 use super::error::ServiceError;
 use super::event_writer::{Ended, Written};
+use super::feed_faults::FeedFaults;
 use super::reload::Reload;
 use super::status::GatewayStatus;
 use crate::SignatureSet;
 use crate::accounting::{FlowAccount, Grouping};
-use crate::limits::{EVE_STATS, QUEUE_ANSWER, RULES_LOOK};
+use crate::feed::FeedFolder;
+use crate::limits::{EVE_STATS, FEED_LOOK, QUEUE_ANSWER, RULES_LOOK};
 use crate::linux::live::{Order, Totals};
 use crate::policy::{Action, Policy, Rule};
 use crate::quota::QuotaRow;
@@ -119,6 +123,8 @@ pub struct Controller {
     put_back: AtomicU64,
     /// Why the last look at the rules came to nothing.
     not_looked_after: Mutex<Option<String>>,
+    /// What is wrong with lists whose files have changed.
+    feeds: Mutex<FeedFaults>,
     /// What came of the latest order to load the policy again.
     pub(super) reload: Mutex<Option<Reload>>,
     wake: Sender<Wake>,
@@ -172,22 +178,25 @@ impl Controller {
             state: Mutex::new(State { now, trial: None }),
             put_back: AtomicU64::new(0),
             not_looked_after: Mutex::default(),
+            feeds: Mutex::default(),
             reload: Mutex::default(),
             wake,
             wakes: Mutex::new(wakes),
         }
     }
 
-    /// Takes back policies that are not confirmed in time, and puts back rules that other programs
-    /// take out, which it looks for as often as `rules_look` says. Returns once the gateway ends.
+    /// Takes back policies that are not confirmed in time, puts back rules that other programs take
+    /// out, which it looks for as often as `rules_look` says, and reads lists again that have
+    /// changed. Returns once the gateway ends.
     pub fn keep_house(&self, rules_look: Duration) {
         let wakes = held(&self.wakes);
         let mut looks_at = after(rules_look);
+        let mut feeds_at = after(FEED_LOOK);
         let mut reports_at = self.written.wants_status.then(|| after(EVE_STATS));
         loop {
             let reverts_at = held(&self.state).trial.as_ref().map(|trial| trial.until);
             let others = [reverts_at, reports_at].into_iter().flatten();
-            let due = others.fold(looks_at, Instant::min);
+            let due = others.fold(looks_at.min(feeds_at), Instant::min);
             let wait = due.saturating_duration_since(Instant::now());
             match wakes.recv_timeout(wait) {
                 Ok(Wake::Retimed) => {}
@@ -197,6 +206,10 @@ impl Controller {
                     if Instant::now() >= looks_at {
                         guarded("the rules were not looked after", || self.put_back());
                         looks_at = after(rules_look);
+                    }
+                    if Instant::now() >= feeds_at {
+                        guarded("the lists were not looked after", || self.look_at_feeds());
+                        feeds_at = after(FEED_LOOK);
                     }
                     if reports_at.is_some_and(|at| Instant::now() >= at) {
                         self.written.report(self.status());
@@ -314,6 +327,7 @@ impl Controller {
             queues_begun: u64::try_from(self.queues.len()).unwrap_or(u64::MAX),
             rules_put_back: self.put_back.load(Ordering::Relaxed),
             rules_not_looked_after: held(&self.not_looked_after).clone(),
+            feeds: held(&self.feeds).status(&state.now.policy.feeds()),
             flows: sum(&|totals| u64::try_from(totals.flows).unwrap_or(u64::MAX)),
             packets: sum(&|totals| totals.counters.packets),
             dropped: sum(&|totals| totals.dropped),
@@ -546,6 +560,12 @@ impl Controller {
             }
             return Err(failure);
         }
+        Ok(self.hand_out(next))
+    }
+
+    /// Gives a policy to the queues; returns how many obey it.
+    fn hand_out(&self, next: &InForce) -> usize {
+        let InForce { policy, mode, .. } = next;
         for queue in &self.queues {
             // A loop that has ended has said so in the log, and `gate status` misses it.
             queue.send(Order::Policy(Arc::clone(policy))).ok();
@@ -556,7 +576,7 @@ impl Controller {
         }
         // They obey in order: one that has answered this works by the new policy.
         let obeyed: Vec<Totals> = self.ask(Order::Totals);
-        Ok(obeyed.len())
+        obeyed.len()
     }
 }
 
@@ -590,12 +610,13 @@ pub(super) fn check_requirements(policy: &Policy, scans: bool) -> Result<(), Ser
     }
 }
 
-/// A policy from its text, by these signatures.
+/// A policy from its text, by these signatures, with the lists beside its file that it names.
 ///
 /// # Errors
 /// A line for each fault.
 pub fn parse_policy(file: &Path, text: &str, set: &SignatureSet) -> Result<Policy, Vec<String>> {
-    Policy::parse(text, &set.applications()).map_err(|errors| {
+    let known = set.applications();
+    Policy::parse_beside(text, &known, &FeedFolder::beside(file)).map_err(|errors| {
         errors
             .iter()
             .map(|error| format!("{}:{}: {}", file.display(), error.line, error.reason))

@@ -32,6 +32,7 @@ mod controller;
 mod error;
 mod eve;
 mod event_writer;
+mod feed_faults;
 mod history;
 mod in_kernel;
 mod installation;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::reload::Reload;
+use crate::feed::FeedStatus;
 use crate::linux::kernel::InKernel;
 use crate::linux::terminate::TerminatedTotals;
 use crate::quota::QuotaTotals;
@@ -36,6 +37,9 @@ pub struct GatewayStatus {
     /// Why it is not known whether they are in force; absent if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules_not_looked_after: Option<String>,
+    /// Lists in files that the policy names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub feeds: Vec<FeedStatus>,
     /// Flows that are not over.
     pub flows: u64,
     /// Packets that were queued for a verdict.

@@ -96,6 +96,7 @@ pub(super) fn view(
         named,
         answered: is_answered(flow),
         details: known.details,
+        torrents: own.named_torrents().to_vec(),
         action,
         rule,
         class,
@@ -103,6 +104,7 @@ pub(super) fn view(
             .decided()
             .is_some_and(|decided| decided.plan.ruling.over),
         host: flow.client.ip(),
+        outside: None,
         to_server: flow.from_client(),
         to_client: flow.from_server,
         before: [Count::default(); 2],

@@ -14,6 +14,7 @@ use super::env::{Env, Subject};
 use super::event::{DroppedPacket, Ends, Event, EventKind};
 use super::reset::Broken;
 use super::state::{Decided, FlowState, Stage, State};
+use super::torrents::is_about_many;
 use super::{FlowId, Offload, Settings, Verdict};
 use crate::classify::{Confidence, Inspection, UNKNOWN, Verdict as Classified};
 use crate::flow::SynRole;
@@ -88,6 +89,9 @@ impl FlowContext<'_> {
         {
             return step;
         }
+        if let Some(step) = self.torrents(packet) {
+            return step;
+        }
         let Tracked {
             own, inspection, ..
         } = &self.entry.flow.attachment;
@@ -106,13 +110,14 @@ impl FlowContext<'_> {
     /// A packet of a decided flow that is not read.
     pub(super) fn stand(&mut self, packet: QueuedPacket<'_>) -> Step {
         let flow = &mut *self.entry.flow;
+        let is_about_many = is_about_many(&self.env.policy, flow);
         let Tracked {
             own, inspection, ..
         } = &mut flow.attachment;
         let Some(decided) = own.decided_mut() else {
             return Step::Again;
         };
-        let verdict = standing(decided, packet.packet, inspection);
+        let verdict = standing(decided, packet.packet, inspection, is_about_many);
         if verdict == Verdict::DROP && self.env.enforces() {
             flow.close();
             self.effects.reset(&Broken::by(packet.packet));
@@ -287,8 +292,21 @@ impl FlowContext<'_> {
         Verdict::DROP
     }
 
-    /// What the policy says of a flow of which this was found.
+    /// What the policy says of a flow of which this was found. One that is about many torrents is
+    /// not refused for its first: its messages are judged by themselves.
     fn plan(&self, found: &Classified) -> Option<Plan> {
+        let policy = &self.env.policy;
+        let plan = self.plan_of(found)?;
+        if !(policy.refuses_torrent(&plan.ruling) && is_about_many(policy, self.entry.flow)) {
+            return Some(plan);
+        }
+        let mut found = found.clone();
+        found.details.infohash = None;
+        self.plan_of(&found)
+    }
+
+    /// What the policy says of a message of which this was found.
+    pub(super) fn plan_of(&self, found: &Classified) -> Option<Plan> {
         let ends = Ends::of(self.entry.flow);
         let facts = facts(&ends, Some(found), self.env.moment(self.now));
         match self.env.policy.decide(&facts) {
@@ -309,7 +327,7 @@ impl FlowContext<'_> {
 
     /// Decides the flow. `answered`: both sides take part, so that one may be refused or named for
     /// it.
-    fn settle(
+    pub(super) fn settle(
         &mut self,
         packet: QueuedPacket<'_>,
         plan: Plan,
@@ -337,8 +355,9 @@ impl FlowContext<'_> {
             found,
         };
         if ruling.action == Action::Block {
-            // Of a quota new connections may have some again at any time.
-            if answered && !ruling.over {
+            // Of a quota new connections may have some again at any time, and another torrent of
+            // the same hosts may be allowed.
+            if answered && !ruling.over && !self.env.policy.refuses_torrent(&ruling) {
                 let (ends, name) = (Ends::of(flow), &decided.found.application);
                 self.blocked.remember(self.now, self.env, &ends, name);
             }
@@ -438,13 +457,19 @@ pub(super) fn facts<'a>(ends: &Ends, found: Option<&'a Classified>, at: Moment) 
             confidence: found.confidence,
             host: found.details.name(),
             member: found.details.member.as_deref(),
+            infohash: found.details.infohash,
         }),
         at,
     }
 }
 
 /// What happens to a packet of a decided flow.
-fn standing(decided: &mut Decided, packet: &Packet<'_>, inspection: &Inspection) -> Verdict {
+fn standing(
+    decided: &mut Decided,
+    packet: &Packet<'_>,
+    inspection: &Inspection,
+    is_about_many: bool,
+) -> Verdict {
     let ruling = decided.plan.ruling;
     // A conversation that announces other flows goes on being read.
     let listens = inspection.listens();
@@ -458,9 +483,11 @@ fn standing(decided: &mut Decided, packet: &Packet<'_>, inspection: &Inspection)
             }
             Offload::Blocked
         }
-        (_, Some(class)) if listens => Offload::WatchedIn(class),
+        (_, Some(class)) if listens || is_about_many => Offload::WatchedIn(class),
         (_, Some(class)) => Offload::Shaped(class),
         (_, None) if listens => Offload::Watched,
+        // Its next message may be about a torrent that is refused.
+        (_, None) if is_about_many => return Verdict::ACCEPT,
         // It may yet be named. Nothing of it is read, and so the kernel is not to remember that it
         // was.
         (_, None) if inspection.is_overlooked() && !inspection.is_done() => return Verdict::ACCEPT,

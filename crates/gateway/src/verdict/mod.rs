@@ -107,6 +107,7 @@ mod quotas;
 mod report;
 mod reset;
 mod state;
+mod torrents;
 mod trace;
 mod unanswered;
 

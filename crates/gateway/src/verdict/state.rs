@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::content::Content;
+use super::torrents::Torrents;
 use crate::classify::Verdict as Classified;
+use crate::infohash::InfoHash;
 use crate::inspect::Expected;
 use crate::policy::{Action, Plan, Policy};
 use crate::record::FlowRecord;
@@ -21,6 +23,8 @@ pub(super) struct State {
     pub(super) given_up: bool,
     /// It was announced by another flow, which said what it is.
     pub(super) announced: Option<Box<Expected>>,
+    /// The torrents that it names.
+    pub(super) torrents: Option<Box<Torrents>>,
 }
 
 /// How far the decision on a flow is. The diagram stands in the [module](super).
@@ -50,6 +54,8 @@ pub(super) enum FlowState {
 pub(super) struct Stage {
     pub(super) decided: bool,
     pub(super) blocked: bool,
+    /// Torrents that it has named.
+    pub(super) torrents: usize,
 }
 
 impl State {
@@ -69,7 +75,15 @@ impl State {
         Stage {
             decided: refused || self.decided().is_some(),
             blocked: refused || self.decided().is_some_and(blocks),
+            torrents: self.named_torrents().len(),
         }
+    }
+
+    /// The torrents that it has named.
+    pub(super) fn named_torrents(&self) -> &[InfoHash] {
+        self.torrents
+            .as_ref()
+            .map_or(&[], |torrents| torrents.seen())
     }
 
     /// The decision on it.

@@ -36,6 +36,7 @@ fn flow<'a>(found: Option<&'a str>) -> FlowFacts<'a> {
             confidence: Confidence::Certain,
             host: None,
             member: None,
+            infohash: None,
         }),
         at: Moment::default(),
     }
@@ -445,6 +446,7 @@ fn next_policy_keeps_earlier_classes_in_their_slots() {
                 confidence: Confidence::Certain,
                 host: None,
                 member: Some(member),
+                infohash: None,
             }),
             ..flow(None)
         };

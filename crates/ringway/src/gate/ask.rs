@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use indicatif::HumanCount;
+use indicatif::{HumanBytes, HumanCount};
 use ringway_gateway::audit::{AuditStore, Search};
+use ringway_gateway::feed::FeedStatus;
 use ringway_gateway::verdict::Mode;
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -48,6 +49,16 @@ pub(super) fn text(status: &GatewayStatus) -> String {
     field("policy", policy);
     if let Some(reload) = &status.reload {
         field("reload", reloaded(reload));
+    }
+    for feed in &status.feeds {
+        let FeedStatus { file, kind, .. } = feed;
+        let (entries, memory) = (feed.entries, feed.memory);
+        let memory = HumanBytes(u64::try_from(memory).unwrap_or(u64::MAX));
+        let mut text = format!("{file}, {entries} {}, {memory}", kind.name());
+        if let Some(fault) = &feed.fault {
+            text.push_str(&format!("; as it was read before: now {fault}"));
+        }
+        field("list", text);
     }
     for (name, wrong) in wrong(status) {
         field(name, wrong);
@@ -191,8 +202,10 @@ pub(crate) async fn apply(context: &Context, args: &ApplyArgs) -> Result<(), Fai
         (_, true) => Some(Mode::Observe),
         _ => None,
     };
+    // The gateway has another working directory, and lists stand beside the policy.
+    let file = std::path::absolute(&args.policy).unwrap_or_else(|_| args.policy.clone());
     let request = Request::Apply {
-        file: args.policy.clone(),
+        file,
         text,
         mode,
         confirm: args.confirm.map(|time| time.as_secs()),

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use indicatif::BinaryBytes;
+use indicatif::{BinaryBytes, HumanBytes};
 use ringway_gateway::SignatureSet;
+use ringway_gateway::feed::FeedKind;
 use ringway_gateway::policy::{Action, Outcome, Over, Policy, Rule};
 use ringway_gateway::scan::{YaraError, YaraFault, YaraRules};
 use serde::Serialize;
@@ -17,6 +18,8 @@ use ringway_terminal::{Failure, report_line};
 const SCHEMA: &str = "ringway.gate.check/1";
 /// The same of what is printed of a file of options.
 const CONFIG_SCHEMA: &str = "ringway.gate.check.config/1";
+/// The same of what is printed of lists.
+const LIST_SCHEMA: &str = "ringway.gate.check.list/1";
 /// The same of what is printed of YARA rules.
 const YARA_SCHEMA: &str = "ringway.gate.check.yara/1";
 
@@ -37,6 +40,17 @@ struct CheckedOptions<'a> {
     enforce: bool,
     inside: &'a [String],
     outside: &'a [String],
+}
+
+/// A list that a policy names.
+#[derive(Serialize)]
+struct CheckedList<'a> {
+    policy: &'a str,
+    file: String,
+    kind: FeedKind,
+    entries: usize,
+    /// Bytes, about.
+    memory: u64,
 }
 
 /// What is found of YARA rules.
@@ -130,6 +144,7 @@ fn check_one(context: &Context, file: &Path, set: &SignatureSet) -> Result<(), F
             ))?;
         }
     }
+    lists(context, &name.to_string(), &policy)?;
     let failed = outcomes.iter().filter(|outcome| !outcome.passed).count();
     if failed > 0 {
         return Err(Failure::failed(format_args!(
@@ -178,6 +193,25 @@ fn quota(policy: &Policy, rule: &Rule) -> Option<String> {
         quota.period.name(),
         quota.per.name(),
     ))
+}
+
+/// Shows the lists that a policy names.
+fn lists(context: &Context, policy: &str, checked: &Policy) -> Result<(), Failure> {
+    for feed in checked.feeds() {
+        let memory = u64::try_from(feed.entries().memory()).unwrap_or(u64::MAX);
+        let list = CheckedList {
+            policy,
+            file: feed.path().display().to_string(),
+            kind: feed.kind(),
+            entries: feed.entries().len(),
+            memory,
+        };
+        let (kind, memory) = (list.kind.name(), HumanBytes(memory));
+        context.output.either(LIST_SCHEMA, &list, || {
+            format!("{}: {} {kind}, {memory} of memory", list.file, list.entries)
+        })?;
+    }
+    Ok(())
 }
 
 /// Compiles rules as `gate up` does.

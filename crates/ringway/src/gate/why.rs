@@ -62,6 +62,9 @@ fn text(why: &Why) -> String {
         "application",
         format!("{}, {}", record.app, record.confidence.name()),
     );
+    if let Some(hash) = record.details.infohash {
+        field("infohash", hash.to_string());
+    }
     field("evidence", record.evidence.clone());
     field(
         "decision",

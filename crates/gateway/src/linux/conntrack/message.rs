@@ -136,6 +136,7 @@ fn connection(body: &[u8]) -> Option<KernelFlow> {
             server: reply.source,
         },
         called: original.destination,
+        answered_at: reply.destination,
         zone,
         mark,
         counts: to_server
@@ -335,6 +336,7 @@ mod tests {
         assert_eq!(there.ends.client.to_string(), "10.0.0.2:50000");
         assert_eq!(there.ends.server.to_string(), "192.0.2.7:8080");
         assert_eq!(there.called.to_string(), "203.0.113.5:80");
+        assert_eq!(there.answered_at.to_string(), "198.51.100.1:61000");
         assert_eq!((there.id, there.mark), (99, 0x0100_0000));
         let counted = there
             .counts

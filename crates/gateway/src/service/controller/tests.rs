@@ -224,3 +224,38 @@ fn lost_events_are_shown_wherever_they_were_lost() {
     let status = controller.status();
     assert_eq!(status.events_lost, 10);
 }
+
+#[test]
+fn changed_lists_come_to_work_and_wrong_ones_do_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("bad.txt");
+    let write = |text: &str| {
+        std::fs::write(&list, text).unwrap();
+        // Written long enough ago to be whole.
+        let file = std::fs::File::options().append(true).open(&list).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    };
+    write("192.0.2.0/24\n");
+    let tools = Arc::new(Tools::default());
+    let controller = controller(vec![queue(Duration::ZERO).0], &tools);
+    let text = "[[rule]]\nname = \"a\"\nserver = \"file:bad.txt\"\naction = \"block\"\n";
+    let file = folder.path().join("policy.toml");
+    let policy = Apply {
+        file: &file,
+        ..next(text, None)
+    };
+    controller.apply(&policy).unwrap();
+    let status = || controller.status().feeds.remove(0);
+    controller.look_at_feeds();
+    assert_eq!((status().entries, status().fault), (1, None));
+    write("192.0.2.0/24\nx\n");
+    controller.look_at_feeds();
+    let wrong = status();
+    assert_eq!(wrong.entries, 1);
+    assert!(wrong.fault.unwrap().starts_with("2: `x` is no network"));
+    write("192.0.2.0/24\n198.51.100.0/24\n");
+    controller.look_at_feeds();
+    assert_eq!((status().entries, status().fault), (2, None));
+    // The kernel knows these networks, so it was set up again.
+    assert_eq!(tools.classes.lock().unwrap().len(), 2);
+}
