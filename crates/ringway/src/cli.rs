@@ -6,6 +6,7 @@ mod gate;
 mod member;
 mod ring;
 mod service;
+mod swarms;
 mod values;
 
 use std::ffi::OsString;
@@ -28,6 +29,7 @@ pub(crate) use ring::{
     RingRotateArgs, RoleArg, ServeArgs,
 };
 pub(crate) use service::{ServiceCommand, ServiceInstallArgs, ServiceName, ServiceRemoveArgs};
+pub(crate) use swarms::SwarmsArgs;
 
 /// What stands below the options in `ringway --help`.
 const EXAMPLES: &str = "\

@@ -190,6 +190,14 @@ pub(crate) const METRICS_PAUSE: Duration = Duration::from_millis(100);
 /// and an id. Past it the file is refused.
 pub(crate) const MAX_MEMBERS_FILE: usize = 8_388_608;
 
+/// Torrents that `gate swarms` adds up.
+/// Source: chosen: some 50 MB. Past it further ones are left out, and counted.
+pub(crate) const MAX_SWARMS: usize = 100_000;
+
+/// Hosts of one torrent that are told apart.
+/// Source: chosen: a large network's. Past it further ones are left out.
+pub(crate) const SWARM_HOSTS: usize = 1_000;
+
 /// Flows of one queue that are reported at once.
 /// Source: chosen: some 3 MB. Past it the older ones are not reported.
 pub(crate) const GATE_FLOWS: usize = 10_000;

@@ -176,5 +176,6 @@ async fn gateway(
         GateCommand::Audit(args) if args.flows => gate::flow_history(context, &args),
         GateCommand::Audit(args) => gate::audit(context, &args),
         GateCommand::Diff(args) => gate::diff(context, &args),
+        GateCommand::Swarms(args) => gate::swarms(context, &args).await,
     }
 }

@@ -110,11 +110,13 @@ fn flow(number: u64, now: Duration) -> FlowAccount {
             sni: (app == "tls").then(|| format!("host-{d}.example.org")),
             ..Details::default()
         },
+        torrents: Vec::new(),
         action: Some(Action::Allow),
         rule: Some("default".to_owned()),
         class: None,
         over_quota: false,
         host,
+        outside: None,
         to_server: carried(1),
         to_client: carried(9),
         before: Default::default(),

@@ -9,6 +9,7 @@ use ringway_gateway::eve::EveKinds;
 use ringway_gateway::linux::kernel::BPFFS;
 use ringway_gateway::service::EveTarget;
 
+use super::swarms::SwarmsArgs;
 use super::values;
 
 mod quotas;
@@ -51,6 +52,8 @@ pub(crate) enum GateCommand {
     Audit(AuditArgs),
     /// What another policy would have done with the flows that were
     Diff(DiffArgs),
+    /// The torrents that were seen, and who inside was in them
+    Swarms(SwarmsArgs),
 }
 
 /// Signatures beside the built-in ones.

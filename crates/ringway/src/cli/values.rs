@@ -3,6 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use ringway_gateway::InfoHash;
+
 /// The highest priority, as the daemon takes it.
 const HIGHEST_PRIORITY: f64 = 1000.0;
 
@@ -65,6 +70,32 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         Some(0) | None => Err(mend()),
         Some(seconds) => Ok(Duration::from_secs(seconds)),
     }
+}
+
+/// Reads the name of a torrent.
+pub(super) fn infohash(text: &str) -> Result<InfoHash, String> {
+    InfoHash::parse(text).map_err(|error| error.to_string())
+}
+
+/// Reads a moment (RFC 3339), or without an offset one in the machine's zone; returns the time since
+/// the Unix epoch.
+pub(super) fn moment(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let utc = [" UTC", " GMT"]
+        .iter()
+        .find_map(|zone| text.strip_suffix(zone));
+    let utc = utc.map(|text| format!("{text}Z"));
+    let text = utc.as_deref().unwrap_or(text);
+    let local = || {
+        let civil = text.parse::<DateTime>().ok()?;
+        let zoned = civil.to_zoned(TimeZone::system()).ok()?;
+        Some(zoned.timestamp())
+    };
+    let moment = text.parse::<Timestamp>().ok().or_else(local);
+    let seconds = moment.and_then(|moment| u64::try_from(moment.as_second()).ok());
+    seconds
+        .map(Duration::from_secs)
+        .ok_or_else(|| "a time is written like 2026-11-28T21:14:05Z".to_owned())
 }
 
 /// Reads bits of a mark: hexadecimal with `0x`, or decimal.

@@ -68,6 +68,7 @@ fn reply(controller: &Controller, request: Request) -> Reply {
             Reply::Flows { known, others }
         }
         Request::Top { by } => Reply::Top(controller.top(by).map(Box::new)),
+        Request::Torrents => Reply::Torrents(controller.torrents(GATE_FLOWS)),
         Request::Quotas => Reply::Quotas(controller.quotas()),
         Request::Why { flow } => Reply::Why(controller.why(flow)),
         Request::Apply {

@@ -25,6 +25,8 @@ pub(super) enum Request {
         /// What rows stand for.
         by: Grouping,
     },
+    /// The flows that are about torrents.
+    Torrents,
     /// What was used of quotas.
     Quotas,
     /// Why a flow got what it got.
@@ -62,6 +64,8 @@ pub(super) enum Reply {
     },
     /// To `Top`, if there are accounts.
     Top(Option<Box<Top>>),
+    /// To `Torrents`.
+    Torrents(Vec<FlowAccount>),
     /// To `Quotas`, if there are accounts.
     Quotas(Option<Vec<QuotaRow>>),
     /// To `Why`, if the flow is known.

@@ -46,6 +46,7 @@ mod reused;
 mod scans;
 mod shaped;
 mod speakers;
+mod swarms;
 mod terminated;
 mod torrents;
 mod translated;
