@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn torrents_are_found_by_time_and_go_with_their_flows() {
+    fn torrents_go_with_their_flows() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = FlowStore::open(&folder.path().join("flows.db")).unwrap();
         let [one, other] = [1, 2].map(|byte| InfoHash::new([byte; 20]));

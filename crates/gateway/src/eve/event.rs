@@ -107,8 +107,9 @@ struct Ours<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     member: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    infohash: Option<InfoHash>,
     quota: Option<&'a QuotaInfo>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    infohash: Option<InfoHash>,
 }
 
 impl<'a> EventForm<'a> {
@@ -233,8 +234,8 @@ impl<'a> Ours<'a> {
             mimetype: file.and_then(|file| file.mimetype.as_deref()),
             message: event.message.as_ref(),
             member: event.names.member.as_deref(),
-            infohash: event.names.infohash,
             quota: event.quota.as_deref(),
+            infohash: event.names.infohash,
         }
     }
 }

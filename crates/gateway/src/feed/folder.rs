@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_is_read_and_a_wrong_one_is_not() {
+    fn another_file_is_read_unless_it_is_wrong() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bad.txt");
         fs::write(&path, "a.example\n").unwrap();

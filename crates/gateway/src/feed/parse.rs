@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn all_faults_come_at_once_up_to_a_bound() {
+    fn all_faults_come_up_to_a_bound() {
         let faults = parse(FeedKind::Hosts, b"a.example\nb c\nd.example\n/\n").unwrap_err();
         let lines: Vec<usize> = faults.iter().map(|fault| fault.line).collect();
         assert_eq!(lines, [2, 4]);

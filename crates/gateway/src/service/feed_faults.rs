@@ -19,8 +19,8 @@ struct Fault {
 pub(super) struct FeedFaults(BTreeMap<(PathBuf, FeedKind), Fault>);
 
 impl FeedFaults {
-    /// Looks at the files of these lists, and returns those that are others. What is wrong is logged
-    /// once.
+    /// Looks at the files of these lists, and returns those that are others. What is wrong is
+    /// logged once.
     pub(super) fn look(&mut self, feeds: &[Arc<Feed>]) -> Vec<Arc<Feed>> {
         let key = |feed: &Feed| (feed.path().to_owned(), feed.kind());
         // Those of an earlier policy are no more.

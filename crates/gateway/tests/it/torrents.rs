@@ -151,7 +151,7 @@ fn peer(packets: &mut Packets, port: u16, hash: [u8; 20], parts: usize) {
 }
 
 #[test]
-fn flow_that_one_torrent_opens_is_not_open_for_all() {
+fn one_torrents_flow_is_not_open_for_all() {
     let allowed = "[[rule]]\nname = \"good\"\naction = \"allow\"\n\
         infohash = \"0808080808080808080808080808080808080808\"\n\
         [[rule]]\nname = \"rest\"\napp = \"bittorrent\"\naction = \"block\"\n";

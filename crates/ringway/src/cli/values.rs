@@ -77,8 +77,8 @@ pub(super) fn infohash(text: &str) -> Result<InfoHash, String> {
     InfoHash::parse(text).map_err(|error| error.to_string())
 }
 
-/// Reads a moment (RFC 3339), or without an offset one in the machine's zone; returns the time since
-/// the Unix epoch.
+/// Reads a moment (RFC 3339), or without an offset one in the machine's zone; returns the time
+/// since the Unix epoch.
 pub(super) fn moment(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let utc = [" UTC", " GMT"]

@@ -226,7 +226,7 @@ fn lost_events_are_shown_wherever_they_were_lost() {
 }
 
 #[test]
-fn changed_lists_come_to_work_and_wrong_ones_do_not() {
+fn only_right_lists_come_to_work() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("bad.txt");
     let write = |text: &str| {
