@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::classify::{Confidence, Details};
 use crate::flow::Count;
 use crate::infohash::InfoHash;
+use crate::packet::L4;
 use crate::policy::Action;
 
 /// Who talks with whom, and over what.
@@ -22,6 +23,16 @@ pub struct Ends {
 }
 
 impl Ends {
+    /// The transport, if it is one that rules decide on.
+    #[must_use]
+    pub fn l4(self) -> Option<L4> {
+        match self.protocol {
+            6 => Some(L4::Tcp),
+            17 => Some(L4::Udp),
+            _ => None,
+        }
+    }
+
     /// The same from the other side.
     #[must_use]
     pub fn reversed(self) -> Self {

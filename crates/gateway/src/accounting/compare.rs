@@ -4,7 +4,6 @@
 use jiff::tz::TimeZone;
 
 use super::account::{Asked, FlowAccount, Named};
-use crate::packet::L4;
 use crate::policy::{Action, Decision, FlowFacts, Found, Moment, Policy};
 
 /// What happens to a flow.
@@ -57,10 +56,8 @@ pub enum Compared {
 /// What this policy would have done with a flow. `zone` is that of its times of day.
 #[must_use]
 pub fn compare(policy: &Policy, zone: &TimeZone, flow: &FlowAccount) -> Compared {
-    let l4 = match flow.ends.protocol {
-        6 => L4::Tcp,
-        17 => L4::Udp,
-        _ => return Compared::Untold(Untold::Protocol),
+    let Some(l4) = flow.ends.l4() else {
+        return Compared::Untold(Untold::Protocol);
     };
     let found = flow.confidence.map(|confidence| Found {
         application: &flow.app,

@@ -1,10 +1,9 @@
 //! Lists in files that rules name: networks, hosts, infohashes, up to millions of entries.
 //!
-//! A [`Feed`] is one list as it was read ([`parse()`]); it never changes. [`FeedFolder`] reads those
-//! beside a policy, and sees when one of the files is another one. Whether an entry is in a list
-//! costs the same at any length: a look into a hash table for each prefix length in use
-//! ([`networks`](NetworkSet)), for each label of a name ([`hosts`](HostSet)), or one
-//! ([`KeySet`]).
+//! A [`Feed`] is one list as it was read ([`parse()`]); it never changes. [`FeedFolder`] reads
+//! those beside a policy, and sees when one of the files is another one. Whether an entry is in a
+//! list costs the same at any length: a look into a hash table for each prefix length in use
+//! ([`networks`](NetworkSet)), for each label of a name ([`hosts`](HostSet)), or one ([`KeySet`]).
 
 mod folder;
 mod hosts;

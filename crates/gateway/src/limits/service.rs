@@ -103,6 +103,11 @@ pub const QUOTA_LOOK: Duration = Duration::from_secs(1);
 /// flow without a word.
 pub const QUOTA_RESETS: u32 = 8;
 
+/// Looks at all connections after a policy about torrents has come.
+/// Source: chosen: more than [`QUOTA_RESETS`], past which the kernel drops what has not ended. Past
+/// it flows that it refuses go on.
+pub const REFUSAL_LOOKS: u32 = 12;
+
 /// Time between two times that quotas are written down.
 /// Source: chosen: flash memory of small routers bears it. Past it what changed is written; a
 /// killed gateway loses what flows carried that ended within it.

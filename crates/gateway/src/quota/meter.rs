@@ -334,7 +334,7 @@ fn in_class(mark: Option<Offload>, class: usize) -> Option<Offload> {
 
 /// The mark of a flow that is blocked. Where its queue knows it, its next packets go there, which
 /// resets both ends. One that is unknown there, or stays unreset for long, the kernel drops.
-fn blocked(mark: Option<Offload>, asks: bool, unreset: &mut u32) -> Option<Offload> {
+pub(crate) fn blocked(mark: Option<Offload>, asks: bool, unreset: &mut u32) -> Option<Offload> {
     match mark? {
         Offload::Blocked => None,
         _ if asks && *unreset < QUOTA_RESETS => {

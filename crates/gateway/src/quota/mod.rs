@@ -23,6 +23,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 pub use self::book::{Passed, QuotaBook, QuotaRow, QuotaTotals, SavedCounter};
+pub(crate) use self::meter::blocked;
 pub use self::meter::{Above, Kept, QuotaMeter, SavedFlow};
 pub(crate) use self::over::Owner;
 pub use self::over::{AboveNow, OverQuota};

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ServiceError;
 use super::quotas::{Quotas, QuotasConfig};
+use super::refusals::Refusals;
 use crate::accounting::{FlowAccount, Grouping, KernelFlow, Ledger, Row, Totals};
 use crate::limits::{
     ACCOUNT_BACKLOG, ACCOUNT_PAUSE, ACCOUNT_SETTLES, AUDIT_BATCH, LOOK_FRESH, LOOK_SHARE,
@@ -134,6 +135,12 @@ impl AccountsThread {
         quotas: QuotasConfig,
         deliver: Deliver,
     ) -> Result<Self, ServiceError> {
+        let (policy, zone, marks) = (
+            Arc::clone(&quotas.policy),
+            quotas.zone.clone(),
+            quotas.marks,
+        );
+        let refusals = Refusals::new(policy, zone, marks);
         let quotas = Quotas::start(state, now(), quotas)?;
         let over_quota = quotas.over();
         if let Err(error) = switch::on(state) {
@@ -152,6 +159,7 @@ impl AccountsThread {
             conntrack: conntrack.ok(),
             sides,
             quotas,
+            refusals,
             closed: VecDeque::new(),
             looked: None,
             looked_at: Duration::ZERO,
@@ -204,6 +212,7 @@ struct Accounts {
     conntrack: Option<Conntrack>,
     sides: BorderSides,
     quotas: Quotas,
+    refusals: Refusals,
     /// Connections that both ends have closed, and when their last packets have been counted.
     closed: VecDeque<(Duration, KernelFlow)>,
     /// When all connections were looked at last, since the Unix epoch too, and how long that took.
@@ -260,7 +269,7 @@ impl Accounts {
         self.ledger.handle_timeout(now);
         let pause = if self.ledger.wants_look() {
             LOOK_FRESH.max(self.look_took.saturating_mul(LOOK_SHARE))
-        } else if self.quotas.is_wanted() {
+        } else if self.quotas.is_wanted() || self.refusals.is_wanted() {
             QUOTA_LOOK.max(self.look_took.saturating_mul(LOOK_SHARE))
         } else {
             self.every
@@ -313,10 +322,12 @@ impl Accounts {
         self.ledger.begin_look();
         self.quotas.begin_look(now);
         if let Some(conntrack) = &mut self.conntrack {
-            let (ledger, sides, quotas) = (&mut self.ledger, &mut self.sides, &mut self.quotas);
+            let (ledger, sides) = (&mut self.ledger, &mut self.sides);
+            let (quotas, refusals) = (&mut self.quotas, &mut self.refusals);
             let looked = conntrack.look(now, &mut |flow| {
                 ledger.handle_kernel(now, &flow, true, &mut |address| sides.side(address));
                 quotas.handle_kernel(now, &flow, ledger);
+                refusals.handle_kernel(&flow, ledger);
             });
             if let Err(error) = looked {
                 // A look that ended early says nothing of what it did not show.
@@ -325,6 +336,7 @@ impl Accounts {
                 return;
             }
             quotas.end_look(conntrack);
+            refusals.end_look(conntrack);
         }
         self.ledger.end_look(now);
         self.look_took = begun.elapsed();
@@ -353,7 +365,10 @@ impl Accounts {
             Ask::QuotaTotals(answer) => {
                 answer.send(self.quotas.totals()).ok();
             }
-            Ask::Policy(policy, mode) => self.quotas.set_policy(now(), policy, mode),
+            Ask::Policy(policy, mode) => {
+                self.refusals.set_policy(Arc::clone(&policy), mode);
+                self.quotas.set_policy(now(), policy, mode);
+            }
         }
     }
 

@@ -39,6 +39,7 @@ mod installation;
 mod joined;
 mod queue;
 mod quotas;
+mod refusals;
 mod reload;
 mod running;
 mod scanners;

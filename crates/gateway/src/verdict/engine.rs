@@ -14,6 +14,7 @@ use super::expected::Announcements;
 use super::machine::{FlowContext, QueuedPacket};
 use super::quotas;
 use super::state::{DecidedFlow, Stage, State};
+use super::torrents;
 use super::trace::{Passing, TraceStep, Traces};
 use super::{FlowId, Mode, ScanJob, Scanned, Settings, Verdict};
 use crate::classify::Classifier;
@@ -44,6 +45,8 @@ pub(super) struct FlowEngine {
     early: Seniority,
     /// The packet at hand belongs to a connection that was to be read.
     watched: bool,
+    /// A policy about torrents has come, by which decided flows were not judged yet.
+    other_policy: bool,
 }
 
 impl FlowEngine {
@@ -74,6 +77,7 @@ impl FlowEngine {
             next_look: Duration::ZERO,
             early: Seniority::default(),
             watched: false,
+            other_policy: false,
         }
     }
 
@@ -96,6 +100,7 @@ impl FlowEngine {
         bytes: &[u8],
     ) -> Verdict {
         self.make_room(now);
+        self.judge_torrents(now);
         self.judge_quotas(now);
         self.effects.rewritten = None;
         let Some(entry) = self.tracker.handle_packet(now, packet) else {
@@ -200,6 +205,50 @@ impl FlowEngine {
         self.timed = timed;
     }
 
+    /// Another policy, for flows that are not decided yet, and for those whose torrents it refuses.
+    pub(super) fn set_policy(&mut self, policy: Arc<Policy>) {
+        self.other_policy = policy.names_torrents();
+        self.env.policy = policy;
+    }
+
+    /// Blocks decided flows whose torrents a new policy refuses.
+    fn judge_torrents(&mut self, now: Duration) {
+        if !std::mem::take(&mut self.other_policy) {
+            return;
+        }
+        let flows = self.tracker.flows_with_slots();
+        let refused: Vec<(FlowId, Ruling)> = flows
+            .filter_map(|(slot, flow)| {
+                let serial = flow.serial;
+                let ruling = torrents::refused_since(&self.env, now, flow)?;
+                Some((FlowId { slot, serial }, ruling))
+            })
+            .collect();
+        self.env.came_by = 0;
+        self.rule_flows_again(now, refused, |context, ruling| context.refuse_since(ruling));
+    }
+
+    /// Has flows get something else, and the accounts know it.
+    fn rule_flows_again(
+        &mut self,
+        now: Duration,
+        flows: Vec<(FlowId, Ruling)>,
+        rule: impl Fn(&mut FlowContext<'_>, Ruling),
+    ) {
+        let wanted = self.accounts.are_wanted();
+        for (id, ruling) in flows {
+            let Some(mut context) = self.context(now, id) else {
+                continue;
+            };
+            rule(&mut context, ruling);
+            let flow = &*context.entry.flow;
+            let seen = wanted.then(|| view(flow, known(flow, context.entry.conclude()), None));
+            if let Some(seen) = seen {
+                self.accounts.note(seen);
+            }
+        }
+    }
+
     /// Takes in who is above a quota now, if that has changed, and decides flows by it.
     fn judge_quotas(&mut self, now: Duration) {
         let changes = self.env.over_quota.changes();
@@ -217,19 +266,10 @@ impl FlowEngine {
             .collect();
         // No packet at hand led to this.
         self.env.came_by = 0;
-        let wanted = self.accounts.are_wanted();
-        for (id, ruling) in changed {
-            let Some(mut context) = self.context(now, id) else {
-                continue;
-            };
+        self.rule_flows_again(now, changed, |context, ruling| {
             context.rule_again(ruling);
             context.note_moved(&ruling);
-            let flow = &*context.entry.flow;
-            let seen = wanted.then(|| view(flow, known(flow, context.entry.conclude()), None));
-            if let Some(seen) = seen {
-                self.accounts.note(seen);
-            }
-        }
+        });
     }
 
     /// Whether decisions are carried out from now on. Files under way are held back from here on,

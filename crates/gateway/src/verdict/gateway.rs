@@ -264,9 +264,10 @@ impl Gateway {
         engine.collect(now);
     }
 
-    /// Another policy, for flows that are not decided yet.
+    /// Another policy, for flows that are not decided yet. Of decided ones it blocks those of whose
+    /// torrents it refuses all.
     pub fn set_policy(&mut self, policy: Arc<Policy>) {
-        self.engine.env.policy = policy;
+        self.engine.set_policy(policy);
     }
 
     /// Who is above a quota, from now on as this says at any time.

@@ -2,10 +2,13 @@
 //! its peers by uTP, and keeps its connection to a tracker. So each message is judged by itself,
 //! and one that is refused costs no other torrent, and its host nothing.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::effects::Effects;
-use super::env::Subject;
-use super::event::EventKind;
-use super::machine::{FlowContext, QueuedPacket, Step};
+use super::env::{Env, Subject};
+use super::event::{Ends, EventKind};
+use super::machine::{FlowContext, QueuedPacket, Step, facts};
 use super::{Event, Verdict};
 use crate::classify::{
     BITTORRENT, LONGEST_PARAMETER, Verdict as Classified, in_datagram, in_frame, in_requests,
@@ -14,7 +17,7 @@ use crate::flow::{Direction, Flow};
 use crate::infohash::InfoHash;
 use crate::limits::MAX_FLOW_TORRENTS;
 use crate::packet::{L4, Packet};
-use crate::policy::{Action, Plan, Policy, Ruling};
+use crate::policy::{Action, Decision, Plan, Policy, Ruling};
 use crate::tracker::Tracked;
 
 use super::state::State;
@@ -68,7 +71,45 @@ pub(super) fn is_about_many(policy: &Policy, flow: &Flow<Tracked<State>>) -> boo
         }
 }
 
+/// What a decided flow gets from now on because a policy that came later refuses all torrents that
+/// it has named. One that is about another torrent as well goes on, message by message.
+pub(super) fn refused_since(
+    env: &Env,
+    now: Duration,
+    flow: &Flow<Tracked<State>>,
+) -> Option<Ruling> {
+    let own = &flow.attachment.own;
+    let decided = own.decided()?;
+    if decided.plan.ruling.action == Action::Block {
+        return None;
+    }
+    let (ends, moment) = (Ends::of(flow), env.moment(now));
+    let mut refused = None;
+    for hash in own.named_torrents() {
+        let mut found = (*decided.found).clone();
+        found.details.infohash = Some(*hash);
+        let Decision::Settled(plan) = env.policy.decide(&facts(&ends, Some(&found), moment)) else {
+            return None;
+        };
+        if !env.policy.refuses_torrent(&plan.ruling) {
+            return None;
+        }
+        refused = Some(plan.ruling);
+    }
+    refused
+}
+
 impl FlowContext<'_> {
+    /// The flow is refused by the policy at work, which came after it was decided.
+    pub(super) fn refuse_since(&mut self, ruling: Ruling) {
+        let policy = Arc::clone(&self.env.policy);
+        if let Some(decided) = self.own().decided_mut() {
+            decided.policy = policy;
+        }
+        self.rule_again(ruling);
+        self.note_moved(&ruling);
+    }
+
     /// What becomes of a packet because of the torrents that it names. `None`: no rule about
     /// torrents refuses one of them.
     pub(super) fn torrents(&mut self, packet: QueuedPacket<'_>) -> Option<Step> {

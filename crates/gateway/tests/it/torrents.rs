@@ -7,7 +7,7 @@ use ringway_gateway::policy::Action;
 use ringway_gateway::verdict::{Event, Gateway, Mode, Offload, Settings, Verdict};
 use ringway_gateway::{InfoHash, LinkType, Packets};
 
-use super::{at, enforcing, governed};
+use super::{at, enforcing, governed, parsed};
 
 const DENIED: [u8; 20] = [7; 20];
 const ALLOWED: [u8; 20] = [8; 20];
@@ -265,4 +265,35 @@ fn accounts_have_all_torrents_of_a_flow() {
         .last()
         .unwrap();
     assert_eq!(last.torrents, [ALLOWED, DENIED].map(InfoHash::new));
+}
+
+#[test]
+fn torrent_refused_later_ends_its_connections() {
+    let classifies = "[[rule]]\nname = \"other\"\napp = \"irc\"\naction = \"block\"\n";
+    for (hash, goes_on) in [(DENIED, false), (ALLOWED, true)] {
+        let mut gateway = governed(classifies, enforcing());
+        let mut packets = Packets::new();
+        let [client, server] = peers();
+        let mut stream = packets.tcp(client, server);
+        stream.open();
+        stream.client(&handshake(hash));
+        stream.server(&handshake(hash));
+        stream.client(&[1; 100]);
+        stream.client(&[2; 100]);
+        let mut packets: Vec<_> = packets.iter().collect();
+        let (now, later) = packets.pop().unwrap();
+        for (now, bytes) in packets {
+            let verdict = gateway.handle_packet(now, LinkType::RawIp, bytes);
+            assert!(verdict.accepts());
+        }
+        gateway.set_policy(parsed(POLICY));
+        gateway.handle_timeout(now);
+        let verdict = gateway.handle_packet(now, LinkType::RawIp, later);
+        assert_eq!(verdict.accepts(), goes_on);
+        assert_eq!(
+            gateway.poll_injection().is_none(),
+            goes_on,
+            "both ends are reset"
+        );
+    }
 }

@@ -15,6 +15,7 @@ mod checksums;
 mod classes;
 mod clients;
 mod collectors;
+mod denied;
 mod directconnect;
 mod edonkey;
 mod ends;
