@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return explain(&Cli::command(), &error, &arguments),
+        Err(error) => return explain(&Cli::command(), &error, &arguments, &[]),
     };
     let json = cli.global.json;
     match run(cli) {

@@ -41,9 +41,37 @@ Examples:
   ringway send report.pdf oslo             send a file to a member by name
   ringway gate classify border.pcapng      name the application of every flow
 
+`ringway help COMMAND` is `ringway COMMAND --help`.
 Exit codes: 0 done, 1 failed, 2 wrong usage.
 Environment: RINGWAY_HOME (as --home), RINGWAY_LOG or RUST_LOG (log filter, such as
 ringway_node=debug), NO_COLOR.";
+
+/// Words that people try for a command that is called otherwise.
+pub(crate) const MEANT: &[(&str, &str)] = &[
+    ("create", "ring init"),
+    ("new", "ring init"),
+    ("authority", "ring serve"),
+    ("add", "ring invite"),
+    ("remove", "ring revoke"),
+    ("kick", "ring revoke"),
+    ("ban", "ring revoke"),
+    ("enrol", "join"),
+    ("enroll", "join"),
+    ("connect", "join"),
+    ("start", "node"),
+    ("run", "node"),
+    ("daemon", "node"),
+    ("cp", "send"),
+    ("copy", "send"),
+    ("push", "send"),
+    ("list", "transfers"),
+    ("ls", "transfers"),
+    ("firewall", "gate up"),
+    ("block", "gate up"),
+    ("log", "gate audit"),
+    ("logs", "gate audit"),
+    ("stop", "cancel"),
+];
 
 /// What `--version` says: the release, and the commit with its date.
 const VERSION: &str = if ringway_node::INSECURE {

@@ -9,10 +9,10 @@ use ringway_gateway::linux::kernel::Kernel;
 use ringway_gateway::linux::priority::{raise_priority, reset_priority};
 use ringway_gateway::linux::privileges;
 use ringway_terminal::limits::JOINED_LOOK;
-use ringway_terminal::{Failure, Output, explain, show_log_counts, start_log};
+use ringway_terminal::{Failure, Output, explain, show_log_counts, start_log, with_help};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cli::{Cli, Command, GateCommand, RingCommand, with_file};
+use crate::cli::{Cli, Command, GateCommand, MEANT, RingCommand, with_file};
 use crate::context::Context;
 use crate::{
     daemon, demo, gate, limits, owner, pages, reach, records, rotate, service, status, transfers,
@@ -42,9 +42,10 @@ pub(crate) fn main() -> ExitCode {
             return Failure::usage(error).report(json);
         }
     };
+    let arguments = with_help(&Cli::command(), arguments);
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return explain(&Cli::command(), &error, &arguments),
+        Err(error) => return explain(&Cli::command(), &error, &arguments, MEANT),
     };
     let json = cli.global.json;
     match run(cli) {

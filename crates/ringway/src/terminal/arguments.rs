@@ -4,13 +4,19 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::report_line;
 
 /// Shows what clap made of the arguments: help and version on stdout, a mistake as one line on
-/// stderr. `root` is the definition that was parsed.
-pub fn explain(root: &clap::Command, error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+/// stderr. `root` is the definition that was parsed. `meant` are words that people try, with the
+/// command that does what they mean; a command's own name, wherever it stands, need not be there.
+pub fn explain(
+    root: &clap::Command,
+    error: &clap::Error,
+    arguments: &[OsString],
+    meant: &[(&str, &str)],
+) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // A reader that has gone needs no help any more.
@@ -24,11 +30,13 @@ pub fn explain(root: &clap::Command, error: &clap::Error, arguments: &[OsString]
         }
         _ => {
             let json = arguments.iter().any(|argument| argument == "--json");
-            let message = summary(&error.render().to_string());
-            let hint = format!(
-                "{message} (see `{} --help`)",
-                command_named(root, arguments)
-            );
+            let hint = command_meant(root, error, meant).unwrap_or_else(|| {
+                let message = summary(&error.render().to_string());
+                format!(
+                    "{message} (see `{} --help`)",
+                    command_named(root, arguments)
+                )
+            });
             report_line(&hint, true, json);
             ExitCode::from(2)
         }
@@ -46,6 +54,49 @@ fn summary(rendered: &str) -> String {
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
         .join("; ")
+}
+
+/// What to type in place of a command that is not there: one of that name in another place, or one
+/// that does what the word means.
+fn command_meant(
+    root: &clap::Command,
+    error: &clap::Error,
+    meant: &[(&str, &str)],
+) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let elsewhere = root.get_subcommands().find_map(|group| {
+        let command = group.find_subcommand(word)?;
+        (!command.is_hide_set()).then(|| format!("{} {}", group.get_name(), command.get_name()))
+    });
+    let by_meaning = || {
+        let pair = meant.iter().find(|(tried, _)| tried == word)?;
+        Some(pair.1.to_owned())
+    };
+    let command = elsewhere.or_else(by_meaning)?;
+    let name = root.get_name();
+    Some(format!(
+        "there is no command `{word}`: `{name} {command}` is (see `{name} {command} --help`)"
+    ))
+}
+
+/// `help COMMAND` in place of `COMMAND --help`, also within a group of commands. Anything else
+/// stays as it is.
+#[must_use]
+pub fn with_help(root: &clap::Command, mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut at = root;
+    for (index, argument) in arguments.iter().enumerate().skip(1) {
+        let Some(next) = argument.to_str().and_then(|word| at.find_subcommand(word)) else {
+            if argument == "help" && at.has_subcommands() {
+                arguments.remove(index);
+                arguments.push("--help".into());
+            }
+            break;
+        };
+        at = next;
+    }
+    arguments
 }
 
 /// The command that the arguments lead to, such as `ringway ring init`.
@@ -105,5 +156,32 @@ mod tests {
         let named = |text| command_named(&root(), &words(text));
         assert_eq!(named("ringway --json ring init"), "ringway ring init");
         assert_eq!(named("ringway nonsense"), "ringway");
+    }
+
+    #[test]
+    fn unknown_commands_lead_to_what_is_meant() {
+        let meant = [("found", "ring init")];
+        let hint = |text: &str| {
+            let error = root().try_get_matches_from(words(text)).unwrap_err();
+            command_meant(&root(), &error, &meant)
+        };
+        for tried in ["init", "found"] {
+            let expected = format!(
+                "there is no command `{tried}`: `ringway ring init` is (see `ringway ring init --help`)"
+            );
+            assert_eq!(hint(&format!("ringway {tried} x")), Some(expected));
+        }
+        assert_eq!(hint("ringway nonsense"), None);
+        assert_eq!(hint("ringway send --priority x"), None);
+    }
+
+    #[test]
+    fn help_is_an_option_of_what_follows() {
+        let helped = |text: &str| with_help(&root(), words(text)).join(" ".as_ref());
+        assert_eq!(helped("ringway help"), "ringway --help");
+        assert_eq!(helped("ringway help ring init"), "ringway ring init --help");
+        assert_eq!(helped("ringway ring help init"), "ringway ring init --help");
+        // A member or a file may be called so.
+        assert_eq!(helped("ringway send help"), "ringway send help");
     }
 }

@@ -19,7 +19,7 @@ mod output;
 mod table;
 mod visible;
 
-pub use arguments::explain;
+pub use arguments::{explain, with_help};
 pub use failure::{Failure, report_line};
 pub use logging::{show_counts as show_log_counts, start as start_log};
 pub use output::Output;

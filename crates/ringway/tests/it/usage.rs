@@ -12,6 +12,8 @@ type Mistake<'a> = (&'a [&'a str], &'a str, &'a str);
 /// `FILE` stands for a readable file, `FOLDER` for the folder that it is in.
 const MISTAKES: &[Mistake<'_>] = &[
     (&["nonsense"], "", "nonsense"),
+    (&["invite", "oslo"], "", "`ringway ring invite`"),
+    (&["enrol"], "", "`ringway join`"),
     (&["status", "--colour"], "", "--colour"),
     (&["send"], "", "<FILE>"),
     (&["send", "FILE"], "", "<PEER>"),
