@@ -46,7 +46,7 @@ pub struct Inspection {
     /// How often that was one of another application than before.
     renames: u8,
     /// What the standing verdict is a special form of.
-    refines: Vec<String>,
+    refines: Box<[String]>,
     /// The standing verdict's signature saw bytes that stand there always.
     pattern: bool,
     /// How a flow opens that nothing has named for certain.
@@ -56,7 +56,7 @@ pub struct Inspection {
     /// Both sides have opened since the last look.
     opened: bool,
     listening: Option<Box<Listening>>,
-    announced: Vec<Announced>,
+    announced: Box<[Announced]>,
     /// Who spoke last, and where in its stream it began to.
     turn: Option<(Direction, u16)>,
     /// Directions that have sent data, and whether one of them was new.
@@ -329,8 +329,13 @@ impl Inspection {
     pub(super) fn listen(&mut self, direction: Direction, packet: &Packet<'_>, room: usize) {
         self.take_listener();
         if let Some(listening) = self.listening.as_mut() {
-            self.announced
-                .extend(listening.hear(direction, packet, room));
+            let heard = listening.hear(direction, packet, room);
+            if !heard.is_empty() {
+                // Rare, and so kept in as little as it takes.
+                let mut announced = self.announced.to_vec();
+                announced.extend(heard);
+                self.announced = announced.into();
+            }
         }
     }
 
@@ -350,7 +355,7 @@ impl Inspection {
 
     /// What was announced since this was asked last.
     pub(crate) fn take_announced(&mut self) -> Vec<Announced> {
-        std::mem::take(&mut self.announced)
+        std::mem::take(&mut self.announced).into_vec()
     }
 
     /// Gives back what is kept of the streams: what comes is looked at packet by packet.
@@ -378,7 +383,7 @@ impl Inspection {
             self.changes = self.changes.saturating_add(1);
             self.renames = self.renames.saturating_add(1);
             self.verdict = Some(new);
-            self.refines = refines.to_vec();
+            self.refines = refines.into();
             return;
         };
         let refining = new.confidence >= Confidence::Likely && refines.contains(&old.application);
@@ -395,7 +400,7 @@ impl Inspection {
             if refining || same {
                 old.details.merge(earlier);
             }
-            self.refines = refines.to_vec();
+            self.refines = refines.into();
         } else if refined || same {
             old.details.merge(new.details);
         }
@@ -436,7 +441,7 @@ mod tests {
     #[test]
     fn what_is_kept_for_each_flow_stays_small() {
         // Times the flows that are held at once: 34 MiB, without what is behind pointers.
-        assert!(size_of::<Inspection>() <= 544);
+        assert!(size_of::<Inspection>() <= 528);
     }
 
     #[test]

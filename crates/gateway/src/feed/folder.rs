@@ -154,6 +154,14 @@ fn contents(path: &Path) -> Result<(Stamp, Vec<u8>), String> {
 }
 
 impl Feed {
+    /// Reads the list in a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or what is wrong with it.
+    pub fn read(path: &Path, kind: FeedKind) -> Result<Self, Vec<FeedFault>> {
+        load(path, kind)
+    }
+
     /// Looks whether the file is as it was read, and reads it if it is not. One that changed a
     /// moment ago may be half written, and is left for the next look.
     ///

@@ -141,9 +141,47 @@ pub(super) fn infohash(line: &str) -> Result<InfoHash, String> {
     InfoHash::parse(text).map_err(|error| format!("`{word}`: {error}"))
 }
 
+/// A file's SHA-256, with or without a name or other columns behind it, as `sha256sum` writes it.
+pub(super) fn file_hash(line: &str) -> Result<[u8; 32], String> {
+    let word = line.split([' ', '\t', ',', ';']).next().unwrap_or_default();
+    let word = word.trim_matches('"');
+    let is_hex = word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match (is_hex, word.len()) {
+        (true, 64) => {}
+        (true, 32 | 40) => {
+            return Err(format!(
+                "`{word}` is an MD5 or a SHA-1; files are told by SHA-256"
+            ));
+        }
+        _ => return Err(format!("`{word}` is no SHA-256: 64 hexadecimal digits")),
+    }
+    let mut hash = [0; 32];
+    for (byte, digits) in hash.iter_mut().zip(word.as_bytes().chunks_exact(2)) {
+        let digits = std::str::from_utf8(digits).unwrap_or_default();
+        *byte = u8::from_str_radix(digits, 16).unwrap_or_default();
+    }
+    Ok(hash)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{bare, hosts, infohash, networks};
+    use super::{bare, file_hash, hosts, infohash, networks};
+
+    #[test]
+    fn hashes_of_files_may_have_names_beside_them() {
+        let hex = "0123456789abcdef".repeat(4);
+        for line in [
+            hex.clone(),
+            format!("{hex}  a file.exe"),
+            format!("\"{}\",\"2026-11-29\"", hex.to_uppercase()),
+        ] {
+            let hash = file_hash(&line).unwrap();
+            assert_eq!(hash[..4], [0x01, 0x23, 0x45, 0x67]);
+        }
+        for wrong in [&hex[..40], &hex[..63], "a file", ""] {
+            assert!(file_hash(wrong).is_err(), "{wrong}");
+        }
+    }
 
     fn spans(line: &str) -> Vec<String> {
         let networks = networks(line).unwrap();

@@ -1,4 +1,5 @@
-//! Lists in files that rules name: networks, hosts, infohashes, up to millions of entries.
+//! Lists in files that rules name: networks, hosts, infohashes, hashes of files, up to millions of
+//! entries.
 //!
 //! A [`Feed`] is one list as it was read ([`parse()`]); it never changes. [`FeedFolder`] reads
 //! those beside a policy, and sees when one of the files is another one. Whether an entry is in a
@@ -36,6 +37,8 @@ pub enum FeedKind {
     Hosts,
     /// Infohashes.
     Infohashes,
+    /// SHA-256 of files.
+    Files,
 }
 
 impl FeedKind {
@@ -46,6 +49,7 @@ impl FeedKind {
             Self::Networks => "networks",
             Self::Hosts => "hosts",
             Self::Infohashes => "infohashes",
+            Self::Files => "hashes of files",
         }
     }
 }
@@ -59,6 +63,8 @@ pub enum Entries {
     Hosts(HostSet),
     /// Infohashes.
     Infohashes(KeySet<InfoHash>),
+    /// SHA-256 of files.
+    Files(KeySet<[u8; 32]>),
 }
 
 impl Entries {
@@ -69,6 +75,7 @@ impl Entries {
             Self::Networks(networks) => networks.len(),
             Self::Hosts(hosts) => hosts.len(),
             Self::Infohashes(keys) => keys.len(),
+            Self::Files(keys) => keys.len(),
         }
     }
 
@@ -85,6 +92,7 @@ impl Entries {
             Self::Networks(networks) => networks.memory(),
             Self::Hosts(hosts) => hosts.memory(),
             Self::Infohashes(keys) => keys.memory(),
+            Self::Files(keys) => keys.memory(),
         }
     }
 }
@@ -154,6 +162,12 @@ impl Feed {
     #[must_use]
     pub fn has_host(&self, name: &str) -> bool {
         matches!(&self.entries, Entries::Hosts(hosts) if hosts.contains(name))
+    }
+
+    /// A file of this SHA-256 is one of its files.
+    #[must_use]
+    pub fn has_file(&self, hash: &[u8; 32]) -> bool {
+        matches!(&self.entries, Entries::Files(keys) if keys.contains(hash))
     }
 
     /// It is one of its infohashes.

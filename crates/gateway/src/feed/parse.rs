@@ -84,6 +84,7 @@ impl Reading {
             FeedKind::Networks => Entries::Networks(NetworkSet::default()),
             FeedKind::Hosts => Entries::Hosts(HostSet::default()),
             FeedKind::Infohashes => Entries::Infohashes(KeySet::default()),
+            FeedKind::Files => Entries::Files(KeySet::default()),
         };
         Self { entries, count: 0 }
     }
@@ -109,6 +110,10 @@ impl Reading {
             }
             Entries::Infohashes(set) => {
                 set.insert(line::infohash(&String::from_utf8_lossy(bare))?);
+                1
+            }
+            Entries::Files(set) => {
+                set.insert(line::file_hash(&String::from_utf8_lossy(bare))?);
                 1
             }
         };

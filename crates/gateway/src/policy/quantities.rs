@@ -107,7 +107,7 @@ impl Networks {
         };
         let listed = self.feeds.iter().map(|feed| match feed.entries() {
             Entries::Networks(networks) => networks.widest(),
-            Entries::Hosts(_) | Entries::Infohashes(_) => 0,
+            Entries::Hosts(_) | Entries::Infohashes(_) | Entries::Files(_) => 0,
         });
         let written = self.networks.iter().map(bits);
         written.chain(listed).min().unwrap_or(0)

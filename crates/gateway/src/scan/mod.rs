@@ -2,10 +2,12 @@
 
 mod chain;
 mod clamd;
+mod hashes;
 mod yara;
 
 pub use chain::Chain;
 pub use clamd::{Clamd, Takes};
+pub use hashes::{HashLists, Hashes};
 pub use yara::{Yara, YaraError, YaraFault, YaraRules};
 
 use crate::verdict::{ScanJob, Scanned};

@@ -604,7 +604,7 @@ pub(super) fn check_requirements(policy: &Policy, scans: bool) -> Result<(), Ser
     match policy.rules().iter().find(lacking) {
         None => Ok(()),
         Some(rule) => Err(ServiceError::usage(format_args!(
-            "rule `{}` in line {} scans files, and there is no scanner: name one with --yara or --clamd",
+            "rule `{}` in line {} scans files, and there is no scanner: name one with --yara, --hashes or --clamd",
             rule.name, rule.line
         ))),
     }

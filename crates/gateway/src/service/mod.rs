@@ -62,5 +62,5 @@ pub use self::history::HistoryConfig;
 pub use self::in_kernel::load_kernel;
 pub use self::reload::Reload;
 pub use self::running::{RunningGateway, take_down};
-pub use self::scanners::{ScannerConfig, load_yara};
+pub use self::scanners::{ScannerConfig, load_hashes, load_yara};
 pub use self::status::GatewayStatus;

@@ -1,25 +1,30 @@
-//! What scans files: YARA rules in this process, and clamd beside it.
+//! What scans files: YARA rules and lists of hashes in this process, and clamd beside it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::error::ServiceError;
 use crate::linux::scanner_pool::ScannerPool;
-use crate::scan::{Chain, Clamd, Scanner, Start, Takes, YaraRules};
+use crate::scan::{Chain, Clamd, HashLists, Hashes, Scanner, Start, Takes, YaraRules};
 
 /// Which scanners there are.
 #[derive(Clone, Debug, Default)]
 pub struct ScannerConfig {
     /// Files and folders of YARA rules.
     pub yara: Vec<PathBuf>,
+    /// Lists of hashes of files.
+    pub hashes: Vec<PathBuf>,
     /// Where clamd answers: a socket's path, or an address and a port.
     pub clamd: Option<String>,
     /// Threads for each queue, 1 to 64.
     pub threads: u16,
 }
 
-/// The scanners that were asked for. Each window goes to all of them, the rules first.
+/// The scanners that were asked for. Each window goes to all of them, the hashes first, then the
+/// rules.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scanners {
+    hashes: Option<Arc<HashLists>>,
     rules: Option<YaraRules>,
     clamd: Option<String>,
     takes: Option<Takes>,
@@ -30,12 +35,14 @@ impl Scanners {
     /// Reads the rules, and says so if clamd does not answer now; it may come later, and until then
     /// the policy's `failure` decides.
     pub(super) fn new(config: &ScannerConfig) -> Result<Self, ServiceError> {
+        let hashes = load_hashes(&config.hashes)?;
         let rules = load_yara(&config.yara)?;
         if let Some(rules) = &rules {
             tracing::info!(rules = rules.count(), "YARA rules are compiled");
         }
         let takes = config.clamd.as_deref().and_then(takes);
         Ok(Self {
+            hashes,
             rules,
             clamd: config.clamd.clone(),
             takes,
@@ -45,7 +52,7 @@ impl Scanners {
 
     /// Files are scanned.
     pub(super) fn are_there(&self) -> bool {
-        self.rules.is_some() || self.clamd.is_some()
+        self.hashes.is_some() || self.rules.is_some() || self.clamd.is_some()
     }
 
     /// The threads of one queue: each has a connection of its own to clamd for each file.
@@ -63,6 +70,9 @@ impl Scanners {
 
     fn chain(&self) -> Box<dyn Scanner> {
         let mut scanners: Vec<Box<dyn Scanner>> = Vec::new();
+        if let Some(hashes) = &self.hashes {
+            scanners.push(Box::new(Hashes::new(Arc::clone(hashes))));
+        }
         if let Some(rules) = &self.rules {
             scanners.push(Box::new(rules.scanner()));
         }
@@ -98,6 +108,26 @@ fn takes(address: &str) -> Option<Takes> {
             None
         }
     }
+}
+
+/// The hashes of these lists; `None` without any.
+///
+/// # Errors
+/// One cannot be read, or is wrong.
+pub fn load_hashes(files: &[PathBuf]) -> Result<Option<Arc<HashLists>>, ServiceError> {
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let lists = HashLists::read(files).map_err(|(file, faults)| {
+        let lines = faults.iter().map(|fault| match fault.line {
+            0 => format!("{}: {}", file.display(), fault.reason),
+            line => format!("{}:{line}: {}", file.display(), fault.reason),
+        });
+        let lines: Vec<String> = lines.collect();
+        ServiceError::usage(format_args!("{}", lines.join("; ")))
+    })?;
+    tracing::info!(hashes = lists.len(), "lists of hashes are read");
+    Ok(Some(Arc::new(lists)))
 }
 
 /// The YARA rules of these files and folders; `None` without any.

@@ -112,7 +112,7 @@ Exit code 2 if a file is no policy, or a YARA rule is wrong (each fault has its 
 tests fails.")]
 pub(crate) struct CheckArgs {
     /// The policies
-    #[arg(required_unless_present_any = ["yara", "config"], value_name = "FILE")]
+    #[arg(required_unless_present_any = ["yara", "hashes", "config"], value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
     /// A file of options, as `gate up --config` reads it: its keys and values, and the policy, the
@@ -124,6 +124,10 @@ pub(crate) struct CheckArgs {
     /// .yara; can be given several times
     #[arg(long, value_name = "PATH")]
     pub(crate) yara: Vec<PathBuf>,
+
+    /// Hashes of files, as `gate up` reads them: a list in a file; can be given several times
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hashes: Vec<PathBuf>,
 
     #[command(flatten)]
     pub(crate) signatures: SignatureArgs,
@@ -309,6 +313,11 @@ pub(crate) struct UpArgs {
     /// .yar or .yara; can be given several times
     #[arg(long, value_name = "PATH")]
     pub(crate) yara: Vec<PathBuf>,
+
+    /// Hashes of files that rules which scan stop: a list in a file, a SHA-256 a line; read again
+    /// when it changes; can be given several times
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hashes: Vec<PathBuf>,
 
     /// Threads that scan, for each queue
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]

@@ -7,9 +7,11 @@ use ringway_gateway::SignatureSet;
 use ringway_gateway::feed::FeedKind;
 use ringway_gateway::policy::{Action, Outcome, Over, Policy, Rule};
 use ringway_gateway::scan::{YaraError, YaraFault, YaraRules};
+use ringway_gateway::service::load_hashes;
 use serde::Serialize;
 
 use super::rules;
+use super::up::failure;
 use crate::cli::{CheckArgs, gate_options};
 use crate::context::Context;
 use ringway_terminal::{Failure, report_line};
@@ -21,6 +23,7 @@ const CONFIG_SCHEMA: &str = "ringway.gate.check.config/1";
 /// The same of what is printed of lists.
 const LIST_SCHEMA: &str = "ringway.gate.check.list/1";
 /// The same of what is printed of YARA rules.
+const HASHES_SCHEMA: &str = "ringway.gate.check.hashes/1";
 const YARA_SCHEMA: &str = "ringway.gate.check.yara/1";
 
 #[derive(Serialize)]
@@ -65,6 +68,12 @@ struct CheckedRules<'a> {
 }
 
 #[derive(Serialize)]
+struct CheckedHashes {
+    lists: usize,
+    hashes: usize,
+}
+
+#[derive(Serialize)]
 struct CheckedFault<'a> {
     file: String,
     line: Option<usize>,
@@ -77,9 +86,10 @@ pub(crate) fn check(context: &Context, args: &CheckArgs) -> Result<(), Failure> 
     let mut wrong = None;
     let policies = args.files.iter().map(|file| check_one(context, file, &set));
     let rules = (!args.yara.is_empty()).then(|| check_rules(context, &args.yara));
+    let hashes = (!args.hashes.is_empty()).then(|| check_hashes(context, &args.hashes));
     let options = args.config.as_deref();
     let options = options.map(|file| check_options(context, file));
-    for checked in policies.chain(rules).chain(options) {
+    for checked in policies.chain(rules).chain(hashes).chain(options) {
         if let Err(failure) = checked {
             if matches!(failure, Failure::OutputClosed) {
                 return Err(failure);
@@ -101,6 +111,9 @@ fn check_options(context: &Context, file: &Path) -> Result<(), Failure> {
     rules::classifier(set, &args.look)?;
     if !args.yara.is_empty() {
         check_rules(context, &args.yara)?;
+    }
+    if !args.hashes.is_empty() {
+        check_hashes(context, &args.hashes)?;
     }
     let checked = CheckedOptions {
         file: file.display().to_string(),
@@ -155,7 +168,7 @@ fn check_one(context: &Context, file: &Path, set: &SignatureSet) -> Result<(), F
     if !output.json() {
         let scans = |rule: &Rule| rule.action == Action::Scan;
         let needs = if policy.rules().iter().any(scans) {
-            "; `gate up` needs a scanner for it: --yara or --clamd"
+            "; `gate up` needs a scanner for it: --yara, --hashes or --clamd"
         } else {
             ""
         };
@@ -212,6 +225,19 @@ fn lists(context: &Context, policy: &str, checked: &Policy) -> Result<(), Failur
         })?;
     }
     Ok(())
+}
+
+/// Reads lists of hashes as `gate up` does, and says how many there are.
+fn check_hashes(context: &Context, files: &[PathBuf]) -> Result<(), Failure> {
+    let hashes = load_hashes(files).map_err(failure)?;
+    let count = hashes.map_or(0, |lists| lists.len());
+    let checked = CheckedHashes {
+        lists: files.len(),
+        hashes: count,
+    };
+    context.output.either(HASHES_SCHEMA, &checked, || {
+        format!("{count} hashes of files in {} lists", files.len())
+    })
 }
 
 /// Compiles rules as `gate up` does.

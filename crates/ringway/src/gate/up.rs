@@ -89,6 +89,7 @@ fn builder(context: &Context, args: &UpArgs) -> Result<GatewayBuilder, Failure> 
     };
     let scanners = ScannerConfig {
         yara: args.yara.clone(),
+        hashes: args.hashes.clone(),
         clamd: args.clamd.clone(),
         threads: args.scanners,
     };

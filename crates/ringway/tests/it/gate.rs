@@ -26,6 +26,7 @@ mod faults;
 mod files;
 mod firewalls;
 mod forged;
+mod hashes;
 mod howto;
 mod irc;
 mod kept;
