@@ -159,7 +159,8 @@ fn policies_that_care_about_everything_ask_about_everything() {
 
 #[test]
 fn names_on_few_ports_are_asked_about_there() {
-    let ports = block("p2p").triage.asking_ports(L4::Udp);
+    let sharing = block("p2p");
+    let ports = sharing.triage.asking_ports(L4::Udp);
     assert_eq!(ports, [5353..=5353, 17_788..=17_788]);
     assert_eq!(block("dns").triage.asking_ports(L4::Tcp), [53..=53]);
     let end = |port| std::net::SocketAddr::from(([192, 0, 2, 1], port));
