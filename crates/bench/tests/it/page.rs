@@ -19,5 +19,6 @@ fn benchmarks_match_the_recorded_runs() {
         outcome.stderr
     );
     let text = std::fs::read_to_string(&page).unwrap();
-    assert!(text.lines().count() <= 300, "longer than 300 lines");
+    // Fourteen sections of some twenty lines.
+    assert!(text.lines().count() <= 330, "longer than 330 lines");
 }

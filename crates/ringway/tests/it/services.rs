@@ -125,7 +125,11 @@ fn packaged_options_and_policy_are_right() {
     let rules = folder.path().join("rules");
     fs::create_dir(&rules).unwrap();
     fs::write(rules.join("own.yar"), "rule own { condition: false }\n").unwrap();
-    let all = whole(&gate).replace("/etc/ringway/rules", rules.to_str().unwrap());
+    let hashes = folder.path().join("bad-files.txt");
+    fs::write(&hashes, format!("{}\n", "0a".repeat(32))).unwrap();
+    let all = whole(&gate)
+        .replace("/etc/ringway/rules", rules.to_str().unwrap())
+        .replace("/etc/ringway/bad-files.txt", hashes.to_str().unwrap());
     let all = check(&all);
     assert!(all.stdout.contains("enforces lan0 <-> wan0"), "{all:?}");
     for (file, command) in [

@@ -22,7 +22,7 @@ fn valid_policy_passes_and_is_summarised() {
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert!(
         outcome.stdout.ends_with(
-            "7 rules, 9 tests passed; `gate up` needs a scanner for it: --yara or --clamd\n"
+            "7 rules, 9 tests passed; `gate up` needs a scanner for it: --yara, --hashes or --clamd\n"
         ),
         "{}",
         outcome.stdout

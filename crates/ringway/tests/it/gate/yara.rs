@@ -95,7 +95,7 @@ fn wrong_rules_are_refused_before_anything_is_done() {
     }
     let outcome = run(&up);
     assert!(
-        outcome.stderr.contains("--yara or --clamd"),
+        outcome.stderr.contains("--yara, --hashes or --clamd"),
         "{}",
         outcome.stderr
     );
