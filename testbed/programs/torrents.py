@@ -12,28 +12,9 @@ import time
 
 import libtorrent as lt
 
+from torrent import settings
+
 NAMES = ["denied", "allowed"]
-
-
-def settings(mode, port):
-    return {
-        "listen_interfaces": f"0.0.0.0:{port}",
-        "enable_dht": False,
-        "enable_lsd": False,
-        "enable_upnp": False,
-        "enable_natpmp": False,
-        "enable_incoming_tcp": mode != "utp",
-        "enable_outgoing_tcp": mode != "utp",
-        "enable_incoming_utp": mode == "utp",
-        "enable_outgoing_utp": mode == "utp",
-        "in_enc_policy": 2,
-        "out_enc_policy": 2,
-        "allowed_enc_level": 1,
-        "min_reconnect_time": 2,
-        "connect_seed_every_n_download": 1,
-        "peer_connect_timeout": 5,
-        "alert_mask": 0,
-    }
 
 
 def add(session, role, folder, name):

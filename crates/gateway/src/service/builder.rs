@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::accounts::AccountsThread;
-use super::controller::{Controller, ControllerParts, check_requirements};
+use super::controller::{Controller, ControllerParts};
 use super::error::ServiceError;
 use super::event_writer::{EventWriter, StateConfig};
 use super::history::{HistoryConfig, HistoryThread};
 use super::in_kernel::attach;
 use super::installation::Installation;
+use super::policies::check_requirements;
 use super::queue::{QueueThread, Work};
 use super::quotas::QuotasConfig;
 use super::running::RunningGateway;

@@ -15,14 +15,14 @@ use super::builder::NamedPolicy;
 use super::error::ServiceError;
 use super::event_writer::{Ended, Written};
 use super::feed_faults::FeedFaults;
+use super::policies::{check_requirements, parse_policy};
 use super::reload::Reload;
 use super::status::GatewayStatus;
 use crate::SignatureSet;
 use crate::accounting::{FlowAccount, Grouping};
-use crate::feed::FeedFolder;
 use crate::limits::{EVE_STATS, FEED_LOOK, QUEUE_ANSWER, RULES_LOOK};
 use crate::linux::live::{Order, Totals};
-use crate::policy::{Action, Policy, Rule};
+use crate::policy::{Action, Policy};
 use crate::quota::QuotaRow;
 use crate::verdict::{LiveFlow, Mode, Why};
 
@@ -596,32 +596,6 @@ fn guarded(otherwise: &str, work: impl FnOnce()) {
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err() {
         tracing::error!("{otherwise}");
     }
-}
-
-/// What this policy asks and this run cannot do is refused, not passed over.
-pub(super) fn check_requirements(policy: &Policy, scans: bool) -> Result<(), ServiceError> {
-    let lacking = |rule: &&Rule| rule.action == Action::Scan && !scans;
-    match policy.rules().iter().find(lacking) {
-        None => Ok(()),
-        Some(rule) => Err(ServiceError::usage(format_args!(
-            "rule `{}` in line {} scans files, and there is no scanner: name one with --yara, --hashes or --clamd",
-            rule.name, rule.line
-        ))),
-    }
-}
-
-/// A policy from its text, by these signatures, with the lists beside its file that it names.
-///
-/// # Errors
-/// A line for each fault.
-pub fn parse_policy(file: &Path, text: &str, set: &SignatureSet) -> Result<Policy, Vec<String>> {
-    let known = set.applications();
-    Policy::parse_beside(text, &known, &FeedFolder::beside(file)).map_err(|errors| {
-        errors
-            .iter()
-            .map(|error| format!("{}:{}: {}", file.display(), error.line, error.reason))
-            .collect()
-    })
 }
 
 #[cfg(test)]

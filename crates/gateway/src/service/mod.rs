@@ -23,6 +23,8 @@
 //! | `eve`, `sensor` | where it writes them as EVE, and who is said to write |
 //! | `accounts` | the thread that joins what the kernel counted with what was decided |
 //! | `quotas` | what hosts have used of quotas: flows are charged, moved, and written down |
+//! | `policies` | policies from their texts, and what they need of a run |
+//! | `refusals` | what the kernel carries of torrents that a new policy refuses is ended |
 //! | `history` | the thread that writes down what flows carried |
 //! | `state_lock` | the folder of state belongs to one gateway |
 
@@ -37,6 +39,7 @@ mod history;
 mod in_kernel;
 mod installation;
 mod joined;
+mod policies;
 mod queue;
 mod quotas;
 mod refusals;
@@ -52,14 +55,13 @@ pub use self::builder::{
     BorderConfig, BorderedGateway, ClaimedGateway, ClassifierConfig, GatewayBuilder, NamedPolicy,
     make_folder,
 };
-pub use self::controller::{
-    Apply, Controller, ControllerParts, CrossingFlows, System, parse_policy,
-};
+pub use self::controller::{Apply, Controller, ControllerParts, CrossingFlows, System};
 pub use self::error::ServiceError;
 pub use self::eve::{EveConfig, EveTarget, NoTarget};
 pub use self::event_writer::{Ended, StateConfig, Written};
 pub use self::history::HistoryConfig;
 pub use self::in_kernel::load_kernel;
+pub use self::policies::parse_policy;
 pub use self::reload::Reload;
 pub use self::running::{RunningGateway, take_down};
 pub use self::scanners::{ScannerConfig, load_hashes, load_yara};

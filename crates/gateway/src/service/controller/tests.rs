@@ -5,11 +5,11 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::{Apply, Controller, ControllerParts, System, held, parse_policy};
+use super::{Apply, Controller, ControllerParts, System, held};
 use crate::SignatureSet;
 use crate::linux::live::{Order, Totals};
 use crate::policy::Policy;
-use crate::service::{NamedPolicy, ServiceError, Written};
+use crate::service::{NamedPolicy, ServiceError, Written, parse_policy};
 use crate::verdict::Mode;
 
 /// A class that the system refuses, when it has done some of the rest.

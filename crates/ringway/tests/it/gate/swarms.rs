@@ -1,9 +1,8 @@
 //! One torrent of a client is refused, and its other one goes on: a BitTorrent library of others
 //! (libtorrent) on both sides of a border that translates addresses.
 
-use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use ringway_testbed::{Host, TestbedError, wait_until};
@@ -13,6 +12,7 @@ use serde_json::Value;
 use super::beside::{Job, Tested, all, wrong};
 use super::border::{Border, CLIENT, DEADLINE, SERVER, skipped};
 use super::both::on_both;
+use super::torrents::start_library;
 use crate::random_bytes;
 
 const SEED_PORT: &str = "7001";
@@ -31,25 +31,7 @@ struct Client {
 
 impl Client {
     fn start(host: &Host, arguments: &[&str]) -> Client {
-        let script = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../testbed/programs/torrents.py"
-        );
-        let mut child = host
-            .command("/usr/bin/python3")
-            .arg(script)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                sender.send(line).ok();
-            }
-        });
+        let (child, lines) = start_library(host, "torrents.py", arguments);
         Client { child, lines }
     }
 

@@ -24,6 +24,31 @@ const SHORT: usize = 1 << 20;
 /// More than comes while a class is measured.
 const LONG: usize = 24 << 20;
 
+/// Starts a program of the testbed with this library, and takes its lines.
+pub(super) fn start_library(
+    host: &Host,
+    script: &str,
+    arguments: &[&str],
+) -> (Child, Receiver<String>) {
+    let programs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testbed/programs");
+    let mut child = host
+        .command("/usr/bin/python3")
+        .arg(format!("{programs}/{script}"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stdout = BufReader::new(child.stdout.take().unwrap());
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        for line in stdout.lines().map_while(Result::ok) {
+            sender.send(line).ok();
+        }
+    });
+    (child, lines)
+}
+
 /// A running program; it ends with this.
 struct Torrent {
     child: Child,
@@ -32,25 +57,7 @@ struct Torrent {
 
 impl Torrent {
     fn start(host: &Host, arguments: &[&str]) -> Torrent {
-        let script = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../testbed/programs/torrent.py"
-        );
-        let mut child = host
-            .command("/usr/bin/python3")
-            .arg(script)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                sender.send(line).ok();
-            }
-        });
+        let (child, lines) = start_library(host, "torrent.py", arguments);
         let torrent = Torrent { child, lines };
         assert!(
             torrent.says("ready", DEADLINE),
