@@ -75,14 +75,12 @@ refused "no member runs before it has joined" systemctl is-active ringway-node
 says "the member's folder is its own" "710 ringway ringway" mode /var/lib/ringway
 says "the ring's folder is its own" "700 ringway-authority ringway-authority" mode /var/lib/ringway-authority
 
-# A ring on this machine, whose DNS has the port of DNS.
-ring="runuser -u ringway-authority -- ringway ring"
-at="--dir /var/lib/ringway-authority"
-holds "founds a ring" $ring init ring.test $at --dns 127.0.0.1:53 --enrol 127.0.0.1:7410
-holds "starts the authority" systemctl start ringway-authority
-holds "invites" sh -c "$ring invite oslo $at > /root/oslo.invite && $ring invite lima $at > /root/lima.invite"
-until_true "joins" sh -c "runuser -u ringway -- ringway join --home /var/lib/ringway --listen 127.0.0.1:7400 < /root/oslo.invite"
-holds "starts the member" systemctl start ringway-node
+# A ring on this machine, whose DNS has the port of DNS, and this machine in it: one command.
+holds "founds a ring with a member" ringway ring init ring.test --dns 127.0.0.1:53 --enrol 127.0.0.1:7410 --member oslo
+holds "the authority runs" systemctl is-active ringway-authority
+holds "the member runs" systemctl is-active ringway-node
+refused "nothing of the authority is root's" sh -c "find /var/lib/ringway-authority ! -user ringway-authority | grep ."
+holds "invites" ringway ring invite lima --out /root/lima.invite
 
 # People: one of the group, one not, and one with a member of his own.
 for person in anna bert carl; do useradd --create-home "$person"; done

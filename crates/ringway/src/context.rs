@@ -5,10 +5,14 @@ use std::path::{Path, PathBuf};
 use ringway_node::home;
 use ringway_terminal::{Failure, Output};
 
+use crate::acting::another_owner;
 use crate::cli::Global;
 
 /// The home of the member that is a service of this machine.
 pub(crate) const SERVICE_HOME: &str = "/var/lib/ringway";
+
+/// The folder of the authority that is a service of this machine.
+pub(crate) const SERVICE_AUTHORITY: &str = "/var/lib/ringway-authority";
 
 /// Where commands reach the member that is a service of this machine.
 pub(crate) const SERVICE_SOCKET: &str = "/run/ringway/node/control.sock";
@@ -26,7 +30,7 @@ impl Context {
     /// Where commands reach the daemon: in the home folder or, unless that was chosen or has a
     /// member of its own, at the member that is a service of this machine.
     pub(crate) fn socket(&self) -> Result<PathBuf, Failure> {
-        let home = self.home()?;
+        let home = self.own_home()?;
         let service = Path::new(SERVICE_SOCKET);
         let own = self.chosen_home().is_some() || home::config_path(&home).exists();
         if !own && service.exists() {
@@ -36,13 +40,23 @@ impl Context {
     }
 
     /// The home folder that the option names, else the environment.
-    fn chosen_home(&self) -> Option<PathBuf> {
+    pub(crate) fn chosen_home(&self) -> Option<PathBuf> {
         let option = self.global.home.clone();
         option.or_else(|| variable("RINGWAY_HOME"))
     }
 
-    /// The home folder: the option, else the environment.
+    /// The home folder: the option, else the environment's. Root that is no member itself has the
+    /// home of the service.
     pub(crate) fn home(&self) -> Result<PathBuf, Failure> {
+        let own = self.own_home()?;
+        let service = Path::new(SERVICE_HOME);
+        let chosen = self.chosen_home().is_some() || home::config_path(&own).exists();
+        let theirs = !chosen && another_owner(service).is_some();
+        Ok(if theirs { service.to_owned() } else { own })
+    }
+
+    /// The home folder that the option or the environment names.
+    pub(crate) fn own_home(&self) -> Result<PathBuf, Failure> {
         let chosen = self.chosen_home();
         // The default of the XDG Base Directory Specification.
         let data =

@@ -11,10 +11,12 @@ use ringway_node::control::ControlPlace;
 use ringway_node::daemon::{Daemon, Ended, Options, Pulse, Reloader};
 use ringway_node::enrol::{self, JoinOptions, Joined};
 
+use crate::acting::Acting;
 use crate::cli::{JoinArgs, NodeArgs};
 use crate::context::{Context, SERVICE_HOME};
 use crate::limits;
 use crate::offline;
+use crate::service;
 use crate::signals::{Asked, DaemonSignals, Reloads};
 use crate::supervisor::Supervisor;
 use ringway_terminal::Failure;
@@ -28,12 +30,13 @@ pub(crate) async fn join(context: &Context, args: JoinArgs) -> Result<(), Failur
         ));
     }
     let home = context.home()?;
+    let _acting = Acting::owner_of(&home)?;
     if let (true, Some(name)) = (args.offline, &args.name) {
         return offline::request(context, &home, name, args.listen);
     }
     if let Some(reply) = &args.with {
         let joined = offline::complete(context, &home, reply, args.ring.as_deref())?;
-        return show(context, &joined);
+        return welcome(context, &home, &joined);
     }
     let invite = read_invitation(context, &args.invite)?;
     let options = JoinOptions {
@@ -41,10 +44,26 @@ pub(crate) async fn join(context: &Context, args: JoinArgs) -> Result<(), Failur
         at: args.at,
         resolver: None,
     };
-    show(context, &enrol::join_with(&home, &invite, &options).await?)
+    let joined = enrol::join_with(&home, &invite, &options).await?;
+    welcome(context, &home, &joined)
 }
 
-fn show(context: &Context, joined: &Joined) -> Result<(), Failure> {
+/// Shows that it is a member, and starts it where it is a service.
+fn welcome(context: &Context, home: &Path, joined: &Joined) -> Result<(), Failure> {
+    show_joined(context, joined)?;
+    let next = if service::begin(context, home)? {
+        "Next: `ringway send FILE PEER`; people in the group ringway can do so, too."
+    } else if home == Path::new(SERVICE_HOME) {
+        "Next: `sudo systemctl enable --now ringway-node`."
+    } else {
+        "Next: `ringway node`."
+    };
+    context.output.note(next);
+    Ok(())
+}
+
+/// Shows that it is a member.
+pub(crate) fn show_joined(context: &Context, joined: &Joined) -> Result<(), Failure> {
     context.output.either("ringway.joined/1", joined, || {
         let position = joined
             .ring_key
@@ -55,14 +74,7 @@ fn show(context: &Context, joined: &Joined) -> Result<(), Failure> {
             "joined {}{again} as {} ({}){position}",
             joined.ring, joined.name, joined.role
         )
-    })?;
-    let next = if context.home()? == Path::new(SERVICE_HOME) {
-        "Next: `sudo systemctl enable --now ringway-node`."
-    } else {
-        "Next: `ringway node`."
-    };
-    context.output.note(next);
-    Ok(())
+    })
 }
 
 fn read_invitation(context: &Context, path: &Path) -> Result<String, Failure> {

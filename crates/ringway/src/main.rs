@@ -6,6 +6,7 @@
 //! | `run` | from arguments to an exit code |
 //! | `ringway_terminal` | results on stdout, errors and the log on stderr; a library, for `ringway-bench` too |
 //! | `progress` | progress on stderr |
+//! | `acting` | root acts as the user whose folder it works in |
 //! | `owner` | `ring …`: the authority's commands |
 //! | `daemon`, `offline` | `join` and `node`; joining by files |
 //! | `rotate` | another key for this member, by files |
@@ -22,6 +23,7 @@
 //! A command never reads the member's files by itself: it asks the daemon, over the socket in the
 //! home folder. Only `join`, `node`, `rotate` and `ring …` open them.
 
+mod acting;
 mod cli;
 mod context;
 mod daemon;

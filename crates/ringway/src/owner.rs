@@ -1,12 +1,14 @@
 //! `ringway ring …`: the ring owner's commands.
 
 mod admit;
+mod first;
 mod judge;
 mod publish;
 mod rotate;
 
 use std::convert::Infallible;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
@@ -18,13 +20,19 @@ use ringway_node::certificate::Role;
 use ringway_node::home;
 use serde::Serialize;
 
+use self::first::First;
+use crate::acting::{Acting, another_owner};
 use crate::cli::{InitArgs, InviteArgs, RevokeArgs, RingCommand, RoleArg, ServeArgs};
-use crate::context::Context;
+use crate::context::{Context, SERVICE_AUTHORITY};
 use crate::signals::{Asked, DaemonSignals, Reloads};
 use crate::status::{time_left, unix_seconds};
 use crate::supervisor::Supervisor;
+use crate::{daemon, service};
 use ringway_terminal::Failure;
 use ringway_terminal::Table;
+
+/// Where a member on the authority's machine listens, unless the owner says otherwise.
+const MEMBER_PORT: u16 = 7400;
 
 #[derive(Serialize)]
 struct Serving {
@@ -55,6 +63,14 @@ struct InviteObject<'a> {
 
 /// Runs one of them.
 pub(crate) async fn run(context: &Context, command: RingCommand) -> Result<(), Failure> {
+    // The authority's daemon has threads already, each with a user of its own.
+    let _acting = match &command {
+        RingCommand::Serve(_) => None,
+        command => {
+            let dir = folder(context, command.folder().dir.clone())?;
+            Some(Acting::owner_of(&dir)?)
+        }
+    };
     match command {
         RingCommand::Init(args) => init(context, args),
         RingCommand::Serve(args) => serve(context, &args).await,
@@ -69,8 +85,17 @@ pub(crate) async fn run(context: &Context, command: RingCommand) -> Result<(), F
     }
 }
 
+/// The authority's folder: the one that was named, else the one in the home folder. Root has the
+/// service's, where there is none of its own.
 fn folder(context: &Context, dir: Option<PathBuf>) -> Result<PathBuf, Failure> {
-    dir.map_or_else(|| Ok(context.home()?.join("authority")), Ok)
+    if let Some(dir) = dir {
+        return Ok(dir);
+    }
+    let own = context.own_home()?.join("authority");
+    let service = Path::new(SERVICE_AUTHORITY);
+    let chosen = context.chosen_home().is_some() || own.exists();
+    let theirs = !chosen && another_owner(service).is_some();
+    Ok(if theirs { service.to_owned() } else { own })
 }
 
 fn open(context: &Context, dir: Option<PathBuf>) -> Result<Authority, Failure> {
@@ -79,6 +104,14 @@ fn open(context: &Context, dir: Option<PathBuf>) -> Result<Authority, Failure> {
 
 fn init(context: &Context, args: InitArgs) -> Result<(), Failure> {
     let dir = folder(context, args.folder.dir)?;
+    let first = args.member.map(|name| {
+        let listen = args.listen;
+        let listen = listen.unwrap_or(SocketAddr::new(args.dns.ip(), MEMBER_PORT));
+        First { name, listen }
+    });
+    if let Some(first) = &first {
+        first.check(context)?;
+    }
     let options = InitOptions {
         domain: args.domain,
         dns: args.dns,
@@ -96,9 +129,23 @@ fn init(context: &Context, args: InitArgs) -> Result<(), Failure> {
             ring.ring
         )
     })?;
-    context
-        .output
-        .note("Next: `ringway ring serve`, and `ringway ring invite NAME` for each member.");
+    if let Some(first) = &first {
+        daemon::show_joined(context, &first.join(context, &dir)?)?;
+    }
+    let next = match (service::begin(context, &dir)?, &first) {
+        (true, Some(_)) => {
+            service::begin(context, &context.home()?)?;
+            "Next: `ringway ring invite NAME` for each other member."
+        }
+        (true, None) => "Next: `ringway ring invite NAME` for each member.",
+        (false, Some(_)) => {
+            "Next: `ringway ring serve`, `ringway node`, and `ringway ring invite NAME` for each other member."
+        }
+        (false, None) => {
+            "Next: `ringway ring serve`, and `ringway ring invite NAME` for each member."
+        }
+    };
+    context.output.note(next);
     if ring.dns.ip().is_loopback() || ring.enrol.ip().is_loopback() {
         context.output.note(
             "Only this machine can join: `--dns` and `--enrol` say where other machines reach the authority.",

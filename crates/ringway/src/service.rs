@@ -8,8 +8,9 @@ use std::process::Command;
 use ringway_terminal::Failure;
 use serde::Serialize;
 
+use crate::acting::{Acting, another_owner};
 use crate::cli::{STATE, ServiceCommand, ServiceInstallArgs, ServiceName, ServiceRemoveArgs};
-use crate::context::Context;
+use crate::context::{Context, SERVICE_AUTHORITY, SERVICE_HOME};
 use crate::gate;
 
 /// First line of what is written here: only such a file is replaced or removed.
@@ -64,10 +65,7 @@ const MEMBER: Pieces = Pieces {
         ),
     ],
     theirs: &[piece!("etc/ringway/node.toml", "etc/node.toml")],
-    next: &[
-        "sudo -u ringway ringway join --home /var/lib/ringway < invite",
-        "sudo systemctl enable --now ringway-node",
-    ],
+    next: &["sudo ringway join < invite"],
 };
 
 const AUTHORITY: Pieces = Pieces {
@@ -88,8 +86,8 @@ const AUTHORITY: Pieces = Pieces {
     ],
     theirs: &[piece!("etc/ringway/authority.toml", "etc/authority.toml")],
     next: &[
-        "sudo -u ringway-authority ringway ring init DOMAIN --dir /var/lib/ringway-authority",
-        "sudo systemctl enable --now ringway-authority",
+        "sudo ringway ring init DOMAIN --dns ADDR:53 --enrol ADDR:7410",
+        "sudo ringway ring invite NAME --out invite",
     ],
 };
 
@@ -303,6 +301,32 @@ fn remove(context: &Context, args: &ServiceRemoveArgs) -> Result<(), Failure> {
         })
 }
 
+/// Starts the service whose folder `folder` is, also one that runs, if root asks for it; true if it
+/// runs then.
+///
+/// # Errors
+/// None of the service: what was done before stays done, and a note says what went wrong.
+pub(crate) fn begin(context: &Context, folder: &Path) -> Result<bool, Failure> {
+    let unit = match folder.to_str() {
+        Some(SERVICE_HOME) => MEMBER.unit,
+        Some(SERVICE_AUTHORITY) => AUTHORITY.unit,
+        _ => return Ok(false),
+    };
+    if !is_booted() || another_owner(folder).is_none() {
+        return Ok(false);
+    }
+    let _root = Acting::root()?;
+    let begun = try_tool("systemctl", &["enable", "--quiet", unit])
+        .and_then(|()| try_tool("systemctl", &["restart", unit]));
+    match &begun {
+        Ok(()) => context.output.note(&format!("{unit} runs.")),
+        Err(error) => context.output.note(&format!(
+            "{unit} does not run: {error}; `journalctl -u {unit}` says why"
+        )),
+    }
+    Ok(begun.is_ok())
+}
+
 fn show(context: &Context, installed: &Installed<'_>) -> Result<(), Failure> {
     context.output.either("ringway.service/1", installed, || {
         let written = installed
@@ -386,16 +410,18 @@ fn refused(action: &str, path: &Path, error: &io::Error) -> Failure {
 
 /// Runs a tool of systemd to its end.
 fn tool(program: &str, words: &[&str]) -> Result<(), Failure> {
+    try_tool(program, words).map_err(Failure::failed)
+}
+
+/// As [`tool`]; the error says which one failed, and why.
+fn try_tool(program: &str, words: &[&str]) -> Result<(), String> {
     let failed = |reason: &dyn std::fmt::Display| {
-        Failure::failed(format_args!(
-            "`{program} {}` failed: {reason}",
-            words.join(" ")
-        ))
+        format!("`{program} {}` failed: {reason}", words.join(" "))
     };
     let output = Command::new(program).args(words).output();
     let output = output.map_err(|error| failed(&error))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(failed(&String::from_utf8_lossy(&output.stderr)))
+    Err(failed(&String::from_utf8_lossy(&output.stderr).trim_end()))
 }

@@ -35,10 +35,29 @@ pub(crate) enum RingCommand {
     Judge(JudgeArgs),
 }
 
+impl RingCommand {
+    /// Where the authority lives.
+    pub(crate) fn folder(&self) -> &AuthorityFolder {
+        match self {
+            RingCommand::Init(args) => &args.folder,
+            RingCommand::Serve(args) => &args.folder,
+            RingCommand::Invite(args) => &args.folder,
+            RingCommand::Admit(args) => &args.folder,
+            RingCommand::Members(args) => &args.folder,
+            RingCommand::Revoke(args) => &args.folder,
+            RingCommand::Rotate(args) => &args.folder,
+            RingCommand::Recover(args) => &args.folder,
+            RingCommand::Publish(args) => &args.folder,
+            RingCommand::Judge(args) => &args.folder,
+        }
+    }
+}
+
 /// Where the authority lives.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AuthorityFolder {
-    /// Folder of the authority [default: authority in the home folder]
+    /// Folder of the authority [default: authority in the home folder; root's, where there is none
+    /// but the service, is the service's]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -46,7 +65,7 @@ pub(crate) struct AuthorityFolder {
 /// `ringway ring init`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ringway ring init example.org\n  ringway ring init example.org --dns 192.0.2.1:53 --enrol 192.0.2.1:7410"
+    after_help = "Examples:\n  ringway ring init example.org\n  ringway ring init example.org --dns 192.0.2.1:53 --enrol 192.0.2.1:7410\n  ringway ring init example.org --dns 192.0.2.1:53 --enrol 192.0.2.1:7410 --member oslo"
 )]
 pub(crate) struct InitArgs {
     /// Domain of the ring; its members' certificates are published below it
@@ -60,6 +79,12 @@ pub(crate) struct InitArgs {
     /// Address at which invited members enrol
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7410", value_parser = values::socket)]
     pub(crate) enrol: SocketAddr,
+    /// Make this machine a member as well, a router of this name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) member: Option<String>,
+    /// Where other members reach that member [default: port 7400 at the address of --dns]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = values::socket, requires = "member")]
+    pub(crate) listen: Option<SocketAddr>,
     /// Length of the routers' successor lists; the ring survives one fewer neighbours lost at once
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = values::successors)]
     pub(crate) successors: usize,

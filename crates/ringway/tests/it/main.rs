@@ -5,6 +5,7 @@
     reason = "a test fails by a panic, also in the functions it shares with others"
 )]
 
+mod acting;
 mod admission;
 mod attacks;
 mod caps;
