@@ -91,6 +91,7 @@ pub mod stream;
 mod tracker;
 pub mod triage;
 pub mod verdict;
+mod wording;
 
 pub use capture::{CaptureError, CaptureReader};
 pub use classify::{Classifier, Confidence, SignatureError, SignatureSet};

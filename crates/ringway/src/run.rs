@@ -165,7 +165,7 @@ async fn gateway(
         GateCommand::Check(args) => gate::check(context, &args),
         GateCommand::Replay(args) => gate::replay(context, &args),
         GateCommand::Up(args) => gate::up(context, &args, kernel).await,
-        GateCommand::Down(args) => gate::down(&args),
+        GateCommand::Down(args) => gate::down(context, &args),
         GateCommand::Doctor(args) => gate::doctor(context, &args),
         GateCommand::Status(args) => gate::status(context, &args).await,
         GateCommand::Flows(args) => gate::flows(context, &args).await,

@@ -1,6 +1,7 @@
 //! SQLite files of the gateway: opened to write or to read, and kept within a bound.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -42,6 +43,16 @@ pub(super) fn open(file: &Path, version: i64, tables: &str) -> Result<Connection
 /// There is none, or another version wrote it.
 pub(super) fn read(file: &Path, version: i64) -> Result<Connection, AuditError> {
     let wrong = |error| AuditError::Database(file.to_owned(), error);
+    // The database's own words for this do not say it.
+    if let Err(error) = std::fs::File::open(file)
+        && error.kind() == io::ErrorKind::PermissionDenied
+    {
+        let words = format!("{error}: it is another user's; as root it can be read");
+        return Err(AuditError::File(
+            file.to_owned(),
+            io::Error::new(error.kind(), words),
+        ));
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(wrong)?;
     connection.busy_timeout(AUDIT_BUSY).map_err(wrong)?;

@@ -14,6 +14,7 @@ use crate::limits::{
 use crate::lines::line_of;
 use crate::packet::L4;
 use crate::triage::Expression;
+use crate::wording;
 
 const BUILT_IN: [&str; 14] = [
     include_str!("../../signatures/peer_to_peer.toml"),
@@ -228,7 +229,7 @@ impl SignatureSet {
         }
         let file: SignatureFile = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(0, |span| line_of(text, span.start));
-            fault(line, error.message().to_owned())
+            fault(line, wording::of_reader(error.message()))
         })?;
         if file.signature.len() > MAX_SIGNATURES {
             return Err(fault(
@@ -501,7 +502,7 @@ mod tests {
                 2,
                 "1 to",
             ),
-            (entry("colour = \"red\"").as_str(), 7, "unknown field"),
+            (entry("colour = \"red\"").as_str(), 7, "there is no key"),
         ]
         .map(|(text, line, reason)| (text.to_owned(), line, reason));
         for (text, line, reason) in cases {

@@ -7,12 +7,13 @@ use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 use super::error::PolicyError;
 use crate::limits::MAX_POLICY_FAULTS;
 use crate::lines::line_of;
+use crate::wording;
 
 /// The file as far as it has its form, and what has not. `None`: nothing is left to look at.
 pub(super) fn read<T: DeserializeOwned>(text: &str) -> (Option<T>, Vec<PolicyError>) {
     let fault = |error: &toml::de::Error| {
         let line = error.span().map_or(0, |span| line_of(text, span.start));
-        PolicyError::new(line, error.message())
+        PolicyError::new(line, wording::of_reader(error.message()))
     };
     let (mut table, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {

@@ -211,13 +211,13 @@ fn all_faults_of_a_file_have_their_lines() {
         .map(|error| (error.line, error.reason))
         .collect();
     let wanted = [
-        (2, "unknown variant `shut`"),
+        (2, "`shut` cannot stand here"),
         (5, "its ceiling is below"),
-        (8, "unknown field `colour`"),
+        (8, "there is no key `colour`"),
         (9, "no port"),
         (10, "bits behind its prefix"),
         (11, "no application `bittorent`"),
-        (17, "unknown variant `burn`"),
+        (17, "`burn` cannot stand here"),
         (21, "no span of the week"),
         (25, "`here` is no address"),
         (26, "`there` is no address"),
@@ -238,8 +238,8 @@ fn all_faults_of_a_file_have_their_lines() {
 #[test]
 fn what_cannot_be_meant_is_refused() {
     let cases = [
-        (rule("a", "colour = 1", "block"), "unknown field"),
-        (rule("a", "", "burn"), "unknown variant"),
+        (rule("a", "colour = 1", "block"), "there is no key"),
+        (rule("a", "", "burn"), "cannot stand here"),
         (rule("default", "", "block"), "cannot be named"),
         (
             rule("a", "l4 = \"tcp\"", "allow") + &rule("a", "", "block"),
@@ -375,7 +375,7 @@ fn wrong_quotas_are_refused_at_their_keys() {
             "quota = \"5GiB/day\"\nper = \"group\"\nover = \"slow\"",
             "allow",
             8,
-            "unknown variant",
+            "cannot stand here",
         ),
         (
             "quota = \"5GiB/day\"\nover = \"slower\"",

@@ -56,7 +56,8 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
 
 /// Reads a time span: a whole number with the unit `s`, `m`, `h` or `d`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let mend = || "a time is a whole number with a unit, such as 30m, 24h or 7d".to_owned();
+    let mend =
+        || "a time is a whole number from 1 on with a unit, such as 30s, 30m, 24h or 7d".to_owned();
     let (number, unit) = split(text.trim());
     let factor: u64 = match unit {
         "s" => 1,

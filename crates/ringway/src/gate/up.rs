@@ -262,8 +262,16 @@ struct Ready<'a> {
 }
 
 /// Removes rules and classes, whichever run has left them.
-pub(crate) fn down(args: &DownArgs) -> Result<(), Failure> {
-    take_down(&args.interfaces, &args.bpffs.bpffs, &args.state).map_err(failure)
+pub(crate) fn down(context: &Context, args: &DownArgs) -> Result<(), Failure> {
+    take_down(&args.interfaces, &args.bpffs.bpffs, &args.state).map_err(failure)?;
+    let shaped = match &*args.interfaces {
+        [] => "classes stay where no interface is named".to_owned(),
+        names => format!("no class is left on {}", names.join(", ")),
+    };
+    context.output.note(&format!(
+        "No rule of a gateway is left in this network namespace; {shaped}."
+    ));
+    Ok(())
 }
 
 /// Confines the gateway to its folders, for good. Call it before there is a second thread.

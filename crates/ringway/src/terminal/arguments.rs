@@ -23,13 +23,18 @@ pub fn explain(
             error.print().ok();
             ExitCode::SUCCESS
         }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand if is_json(arguments) => {
+            let named = command_named(root, arguments);
+            let message = format!("a command is missing: `{named} --help` lists them");
+            report_line(&message, true, true);
+            ExitCode::from(2)
+        }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             // As above.
             write!(std::io::stderr().lock(), "{}", error.render()).ok();
             ExitCode::from(2)
         }
         _ => {
-            let json = arguments.iter().any(|argument| argument == "--json");
             let hint = command_meant(root, error, meant).unwrap_or_else(|| {
                 let message = summary(&error.render().to_string());
                 format!(
@@ -37,10 +42,15 @@ pub fn explain(
                     command_named(root, arguments)
                 )
             });
-            report_line(&hint, true, json);
+            report_line(&hint, true, is_json(arguments));
             ExitCode::from(2)
         }
     }
+}
+
+/// Whether errors are objects. What was parsed does not tell: it failed.
+fn is_json(arguments: &[OsString]) -> bool {
+    arguments.iter().any(|argument| argument == "--json")
 }
 
 /// The paragraphs of a clap error that say what is wrong, without usage and hints at `--help`.

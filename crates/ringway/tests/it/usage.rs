@@ -139,10 +139,13 @@ fn missing_daemon_gets_line_on_starting_one() {
 #[test]
 fn with_json_the_error_is_one_object() {
     for (arguments, usage) in [
-        (["--home", "/nonexistent", "status"], false),
-        (["priority", "x", "-1"], true),
+        (&["--home", "/nonexistent", "status"][..], false),
+        (&["priority", "x", "-1"], true),
+        // Without it these show their help.
+        (&["ring"], true),
+        (&["gate"], true),
     ] {
-        let outcome = run(&[&["--json"][..], &arguments].concat());
+        let outcome = run(&[&["--json"], arguments].concat());
         let object: Value = serde_json::from_str(&outcome.stderr).unwrap();
         assert_eq!(object["schema"], "ringway.error/1");
         assert_eq!(object["usage"], usage);

@@ -36,7 +36,7 @@ fn faults_name_their_lines_and_exit_with_2() {
     let outcome = run(&["gate", "check", &path]);
     assert_eq!(outcome.code, Some(2));
     assert!(
-        outcome.stderr.contains("bad.toml:5: unknown field"),
+        outcome.stderr.contains("bad.toml:5: there is no key"),
         "{}",
         outcome.stderr
     );

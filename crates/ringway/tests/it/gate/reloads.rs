@@ -52,7 +52,10 @@ fn hang_up_loads_the_policy_or_keeps_it() -> Tested {
             return wrong(status.to_string());
         }
         for (policy, why) in [
-            (format!("{ONE}colour = 1\n"), "policy.toml:5: unknown field"),
+            (
+                format!("{ONE}colour = 1\n"),
+                "policy.toml:5: there is no key",
+            ),
             (format!("{ONE}{TEST_FAILS}"), "test `web` failed"),
         ] {
             let refused = |status: &Value| notes(status).contains(why);
