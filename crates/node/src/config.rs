@@ -1,5 +1,6 @@
 //! `ringway.toml`: what a member's user may set.
 
+mod bytes;
 mod check;
 mod document;
 mod mail;
@@ -18,6 +19,7 @@ use ringway_transport::quic::CongestionControl;
 use ringway_transport::{Address, PathRule, PathRules, WebAddress};
 use serde::{Deserialize, Deserializer};
 
+pub use self::bytes::parse_bytes;
 use self::document::Document;
 pub(crate) use self::document::Wrong;
 pub use self::mail::{MailConfig, ServerConfig, TlsName};
@@ -133,6 +135,7 @@ pub struct InterfaceConfig {
     /// Its name, as `ip link` shows it. It need not be there yet.
     pub name: String,
     /// Bytes per second that all transfers which leave by it may send together; 0 is no limit.
+    #[serde(deserialize_with = "bytes::deserialize")]
     pub upload: u64,
 }
 
@@ -252,6 +255,7 @@ pub struct ReceiveConfig {
     /// Names of the members whose files are taken; `*` is everybody in the ring.
     pub accept: Vec<String>,
     /// Largest file taken, in bytes.
+    #[serde(deserialize_with = "bytes::deserialize")]
     pub max_bytes: u64,
 }
 
@@ -280,9 +284,11 @@ impl ReceiveConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
     /// Bytes per second that all transfers together may send; 0 or none is no limit.
+    #[serde(deserialize_with = "bytes::deserialize_some")]
     pub upload: Option<u64>,
     /// Bytes per second that a router passes on between its leaves and others; 0 passes nothing
     /// on.
+    #[serde(deserialize_with = "bytes::deserialize")]
     pub relay: u64,
 }
 

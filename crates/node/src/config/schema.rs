@@ -12,6 +12,7 @@ use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
 use self::keys::{ANY, FILE, Key, Kind};
+use super::bytes::parse_bytes;
 use super::document::Wrong;
 use crate::certificate::Name;
 
@@ -49,6 +50,9 @@ impl Key {
             Kind::Whole(least, ANY) => format!("a whole number from {least} is needed"),
             Kind::Whole(least, most) => {
                 format!("a whole number from {least} to {most} is needed")
+            }
+            Kind::Bytes => {
+                "a whole number of bytes from 0, or one with a unit in quotes, is needed".to_owned()
             }
             Kind::Text => "a text in quotes that is not empty is needed".to_owned(),
             Kind::Texts => "a list of texts in quotes is needed".to_owned(),
@@ -225,6 +229,10 @@ fn is_plain(kind: Kind, value: &DeValue<'_>) -> bool {
             .as_integer()
             .and_then(whole)
             .is_some_and(|number| (least..=most).contains(&number)),
+        Kind::Bytes => match value.as_str() {
+            Some(text) => parse_bytes(text).is_some(),
+            None => value.as_integer().and_then(whole).is_some(),
+        },
         Kind::Text => value.as_str().is_some_and(|text| !text.is_empty()),
         Kind::Texts | Kind::Names | Kind::WebAddresses => texts(&|_| true),
         Kind::Addresses => {

@@ -264,12 +264,12 @@ fn relaying_is_limited_and_can_be_disabled() {
 
 #[test]
 fn the_command_line_overrides_caps_of_the_file() {
-    let text = "[node]\n[limits]\nupload = 7\n[[interface]]\nname = \"eth0.12\"\nupload = 5\n[[interface]]\nname = \"lo\"\nupload = 0\n";
+    let text = "[node]\n[limits]\nupload = 7\n[[interface]]\nname = \"eth0.12\"\nupload = \"5 kB\"\n[[interface]]\nname = \"lo\"\nupload = 0\n";
     let (all, interfaces) = of(text).caps(None);
     let interfaces: Vec<_> = interfaces.iter().map(|i| (&*i.name, i.upload)).collect();
     assert_eq!(
         (all, interfaces),
-        (Some(7), vec![("eth0.12", 5), ("lo", 0)])
+        (Some(7), vec![("eth0.12", 5_000), ("lo", 0)])
     );
     assert_eq!(of(text).caps(Some(9)).0, Some(9));
 }

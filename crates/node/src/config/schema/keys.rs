@@ -11,6 +11,8 @@ pub(super) enum Kind {
     Flag,
     /// From the first to the second.
     Whole(u64, u64),
+    /// Bytes: a whole number, or a text with a unit.
+    Bytes,
     /// Not empty.
     Text,
     /// A list of texts.
@@ -102,17 +104,17 @@ static NODE: &[Key] = &[
 static RECEIVE: &[Key] = &[
     key("directory", Kind::Text, r#"directory = "inbox""#),
     key("accept", Kind::Names, r#"accept = ["oslo"]"#),
-    key("max_bytes", Kind::Whole(0, ANY), "max_bytes = 1000000000"),
+    key("max_bytes", Kind::Bytes, r#"max_bytes = "1GB""#),
 ];
 
 static LIMITS: &[Key] = &[
-    key("upload", Kind::Whole(0, ANY), "upload = 5000000"),
-    key("relay", Kind::Whole(0, ANY), "relay = 10485760"),
+    key("upload", Kind::Bytes, r#"upload = "5MB""#),
+    key("relay", Kind::Bytes, r#"relay = "10MiB""#),
 ];
 
 static INTERFACE: &[Key] = &[
     needed_key("name", Kind::Text, r#"name = "eth0""#),
-    needed_key("upload", Kind::Whole(0, ANY), "upload = 5000000"),
+    needed_key("upload", Kind::Bytes, r#"upload = "5MB""#),
 ];
 
 static PATH: &[Key] = &[

@@ -75,8 +75,8 @@ pub(super) const FILES: &[WrongFile] = &[
         &[
             "`upload = -1`",
             "limits.upload",
-            "a whole number from 0",
-            "`upload = 5000000`",
+            "a whole number of bytes from 0",
+            "`upload = \"5MB\"`",
         ],
     ),
     (
@@ -95,7 +95,7 @@ pub(super) const FILES: &[WrongFile] = &[
         &["limits.upload"],
     ),
     (
-        "[node]\n[limits]\nrelay = \"0\"\n",
+        "[node]\n[limits]\nrelay = \"0 miles\"\n",
         3,
         &["limits.relay", "a whole number"],
     ),
@@ -137,7 +137,7 @@ pub(super) const FILES: &[WrongFile] = &[
     (
         "[node]\n[[interface]]\nname = \"eth0\"\n",
         2,
-        &["interface.upload", "missing", "upload = 5000000"],
+        &["interface.upload", "missing", "upload = \"5MB\""],
     ),
     (
         "[node]\n[[interface]]\nname = \"the first one\"\nupload = 5\n",
