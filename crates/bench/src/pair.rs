@@ -69,8 +69,8 @@ impl Pair {
         let members = setup(Places { routers, spare });
         let options = InitOptions {
             domain: DOMAIN.to_owned(),
-            dns,
-            enrol,
+            dns: dns.into(),
+            enrol: enrol.into(),
             successors: 2,
             group: 9,
             lifetime: ringway_node::limits::CERTIFICATE_LIFETIME,

@@ -16,6 +16,7 @@ use minicbor::{Decode, Encode};
 use ringway_transport::{MemberId, Signer};
 
 use crate::certificate::{Certificate, Name, RingId, Role, address_bytes, address_from_bytes};
+use crate::endpoint::Endpoint;
 use crate::identity::noise_public;
 use crate::limits::{
     ADMISSION_REPLY_BYTES, ADMISSION_REQUEST_BYTES, BOOTSTRAP_ROUTERS, DOMAIN_BYTES,
@@ -210,6 +211,9 @@ struct ReplyBody {
     /// Where the ring's DNS is answered.
     #[n(7)]
     dns: ByteArray<18>,
+    /// The same as host name and port, if it is no address: `dns` is all zeros then.
+    #[n(8)]
+    dns_host: Option<String>,
 }
 
 impl signed::Body for ReplyBody {
@@ -221,6 +225,19 @@ impl signed::Body for ReplyBody {
     }
 }
 
+/// Host name and port, if a place is no address.
+pub(crate) fn host_of(place: &Endpoint) -> Option<String> {
+    place.name().map(|_| place.to_string())
+}
+
+/// Where DNS is answered, of a reply's two fields for it: the host's name counts if there is one.
+pub(crate) fn dns_of(address: &[u8; 18], host: Option<&str>) -> Option<Endpoint> {
+    match host {
+        Some(host) => host.parse().ok(),
+        None => Some(address_from_bytes(address).into()),
+    }
+}
+
 /// What the owner gives to a new member.
 #[derive(Clone, Debug)]
 pub(crate) struct Granted {
@@ -228,7 +245,7 @@ pub(crate) struct Granted {
     pub(crate) certificate: Certificate,
     pub(crate) statement: Statement,
     pub(crate) routers: Vec<Certificate>,
-    pub(crate) dns: SocketAddr,
+    pub(crate) dns: Endpoint,
 }
 
 /// A reply of which everything is signed by the owner of the ring that it names. Whether that is
@@ -261,7 +278,8 @@ impl AdmissionReply {
                 .iter()
                 .map(|router| router.as_bytes().to_vec().into())
                 .collect(),
-            dns: address_bytes(granted.dns).into(),
+            dns: granted.dns.address().map_or([0; 18], address_bytes).into(),
+            dns_host: host_of(&granted.dns),
         };
         AdmissionReply {
             ring: owner.member(),
@@ -300,7 +318,7 @@ impl AdmissionReply {
                 .iter()
                 .map(|router| certificate(router))
                 .collect::<Result<_, _>>()?,
-            dns: address_from_bytes(&body.dns),
+            dns: dns_of(&body.dns, body.dns_host.as_deref()).ok_or(malformed)?,
         };
         Ok(AdmissionReply {
             ring,

@@ -3,6 +3,7 @@
 //! Everything stands in one folder: `root.key` (0600) and `authority.db`. Commands and the running
 //! server share them; SQLite keeps them apart, and the server notices what a command has changed.
 
+mod address;
 mod admit;
 mod again;
 mod dns;
@@ -13,6 +14,8 @@ mod recover;
 mod renew;
 mod rotate;
 mod server;
+mod serving;
+mod site;
 mod spoken;
 mod store;
 
@@ -26,6 +29,7 @@ use ringway_overlay::limits::{MAX_GROUP, MIN_GROUP};
 use ringway_transport::{MemberId, Signer};
 use zeroize::Zeroizing;
 
+pub use self::address::{AddressChange, ListenChange, RingAddress};
 pub use self::admit::Admitted;
 pub use self::kept::KeptServer;
 pub use self::publish::{
@@ -36,19 +40,20 @@ pub use self::recover::Recovered;
 pub use self::renew::Renewed;
 pub use self::rotate::Rotated;
 pub(crate) use self::server::SharedAuthority;
-pub use self::server::{Server, ServerError, ServerHandle};
+pub use self::server::{Server, ServerHandle};
+pub use self::serving::ServerError;
+pub use self::site::Site;
 use self::store::Store;
 pub use self::store::{MemberEntry, MemberState, OpenInvite};
 #[cfg(feature = "fuzzing")]
 pub(crate) use self::{
     dns_tcp::decode_anything as decode_query, publish::decode_anything as decode_update,
 };
-use crate::certificate::{
-    Certificate, CertificateFields, InvalidName, Name, RingId, Role, address_bytes,
-};
+use crate::certificate::{Certificate, CertificateFields, InvalidName, Name, RingId, Role};
 use crate::clock::unix_seconds;
 use crate::database::DatabaseError;
-use crate::enrol::Refusal;
+use crate::endpoint::Endpoint;
+use crate::enrol::{self, Refusal};
 use crate::home;
 use crate::identity::{Identity, IdentityError, noise_public};
 use crate::invite::{Invite, SpokenInvite, WORDS};
@@ -70,14 +75,32 @@ pub enum AuthorityError {
         "`{0}` is not a domain: use labels of letters, digits and hyphens with dots between them, such as ring.example.org"
     )]
     Domain(String),
+    /// The domain is for other things than DNS.
+    #[error("`{domain}` cannot be a ring's domain: {reason}")]
+    Reserved {
+        /// What was asked for.
+        domain: String,
+        /// Why it cannot be, and what can.
+        reason: &'static str,
+    },
     /// Members could not reach it.
     #[error(
-        "{what} {address} cannot be given to members: use an address that they can reach, with its port"
+        "{what} {address} cannot be given to members: use an address or a host name that they can reach, with its port; {what}-listen says where the authority listens, if that is another one"
     )]
     Unreachable {
         /// The option.
         what: &'static str,
         /// Its value.
+        address: Endpoint,
+    },
+    /// The authority cannot listen there.
+    #[error(
+        "{what}-listen {address} is no address of this machine: name one that is, with its port, or 0.0.0.0 or [::] for all of them"
+    )]
+    NotHere {
+        /// The option of the server.
+        what: &'static str,
+        /// Where it was to listen.
         address: SocketAddr,
     },
     /// The successor list's length is out of range.
@@ -93,7 +116,7 @@ pub enum AuthorityError {
     #[error("the name `{0}` belongs to a member: choose another, or revoke it first")]
     NameTaken(Name),
     /// Both servers need TCP.
-    #[error("--dns and --enrol are both {0}: give them different ports")]
+    #[error("DNS and enrolment are both to listen at {0}: give them different ports")]
     SameAddress(SocketAddr),
     /// No member has it.
     #[error("no member is named `{0}`: `ringway ring members` lists them")]
@@ -176,7 +199,9 @@ impl AuthorityError {
             AuthorityError::Exists(_)
             | AuthorityError::Missing(_)
             | AuthorityError::Domain(_)
+            | AuthorityError::Reserved { .. }
             | AuthorityError::Unreachable { .. }
+            | AuthorityError::NotHere { .. }
             | AuthorityError::SameAddress(_)
             | AuthorityError::Successors(_)
             | AuthorityError::Group(_)
@@ -208,10 +233,10 @@ impl AuthorityError {
 pub struct InitOptions {
     /// The ring's DNS domain.
     pub domain: String,
-    /// Where the embedded DNS server listens, and members ask.
-    pub dns: SocketAddr,
-    /// Where the enrolment server listens, and invites point.
-    pub enrol: SocketAddr,
+    /// Where members ask the embedded DNS server.
+    pub dns: Site,
+    /// Where members enrol, and invites point.
+    pub enrol: Site,
     /// Length of every router's successor list, 2 to 16.
     pub successors: usize,
     /// Members of every group, an odd number from 5 to 15.
@@ -270,10 +295,14 @@ pub struct RingInfo {
     pub domain: String,
     /// The owner's key in base32.
     pub ring: String,
+    /// Where members ask the DNS server.
+    pub dns: Endpoint,
     /// Where the DNS server listens.
-    pub dns: SocketAddr,
+    pub dns_listen: SocketAddr,
+    /// Where members enrol.
+    pub enrol: Endpoint,
     /// Where the enrolment server listens.
-    pub enrol: SocketAddr,
+    pub enrol_listen: SocketAddr,
     /// Length of every router's successor list.
     pub successors: usize,
     /// Members of every group.
@@ -317,14 +346,9 @@ impl Authority {
     /// When an option is out of range, `dir` holds a ring, or the folder cannot be written.
     pub fn init(dir: &Path, options: &InitOptions) -> Result<Authority, AuthorityError> {
         check_domain(&options.domain)?;
-        for (what, address) in [("--dns", options.dns), ("--enrol", options.enrol)] {
-            if address.ip().is_unspecified() || address.port() == 0 {
-                return Err(AuthorityError::Unreachable { what, address });
-            }
-        }
-        if options.dns == options.enrol {
-            return Err(AuthorityError::SameAddress(options.dns));
-        }
+        let mut options = options.clone();
+        address::settle(&mut options.dns, &mut options.enrol)?;
+        let options = &options;
         if !SUCCESSORS.contains(&options.successors) {
             return Err(AuthorityError::Successors(options.successors));
         }
@@ -373,8 +397,10 @@ impl Authority {
         RingInfo {
             domain: options.domain.clone(),
             ring: self.ring_id().to_string(),
-            dns: options.dns,
-            enrol: options.enrol,
+            dns: options.dns.advertised.clone(),
+            dns_listen: options.dns.binds_at(),
+            enrol: options.enrol.advertised.clone(),
+            enrol_listen: options.enrol.binds_at(),
             successors: options.successors,
             group: options.group,
             lifetime_s: options.lifetime.as_secs(),
@@ -403,7 +429,8 @@ impl Authority {
         self.check_current()?;
         let ring = self.store.options();
         let (id, secret) = (random()?, random()?);
-        let invite = Invite::new(self.ring_id(), ring.domain.clone(), ring.enrol, id, secret);
+        let enrol = ring.enrol.advertised.clone();
+        let invite = Invite::new(self.ring_id(), ring.domain.clone(), enrol, id, secret);
         let expires = unix_seconds() + seconds;
         let entry = store::InviteEntry {
             id,
@@ -610,18 +637,21 @@ impl Authority {
             successors: small(options.successors),
             group: small(options.group),
         };
-        let owner = &self.root;
-        Ok(Statement::issue_with(owner, number, parameters, serials))
+        let (owner, contact) = (&self.root, self.store.contact()?);
+        let contact = contact.as_ref();
+        Ok(Statement::issue_with_contact(
+            owner, number, parameters, serials, contact,
+        ))
     }
 
     /// Every record of the zone, and the numbers that grow with each change.
     pub(crate) fn zone(&self) -> Result<Zone, AuthorityError> {
         // The numbers first, as for the statement.
         let (generation, serial) = (self.store.generation()?, self.store.zone_serial()?);
-        let enrol = address_bytes(self.store.options().enrol);
+        let enrol = enrol::place_record(&self.store.options().enrol.advertised);
         let mut records = vec![
             (RecordName::Ring, self.statement()?.as_bytes().to_vec()),
-            (RecordName::Enrol, enrol.to_vec()),
+            (RecordName::Enrol, enrol),
         ];
         for certificate in self
             .store
@@ -652,10 +682,18 @@ impl Authority {
             serial, records, ..
         } = self.zone()?;
         let domain = self.store.options().domain.trim_end_matches('.').to_owned();
-        let ip = self.store.options().dns.ip();
-        let of_address = if ip.is_ipv4() { "A" } else { "AAAA" };
+        let dns = &self.store.options().dns.advertised;
+        // A host name is the name server's own; an address gets the name `ns` here.
+        let glue = dns.address().map_or_else(String::new, |address| {
+            let ip = address.ip();
+            let of_address = if ip.is_ipv4() { "A" } else { "AAAA" };
+            format!("ns IN {of_address} {ip}\n")
+        });
+        let server = dns
+            .name()
+            .map_or_else(|| "ns".to_owned(), |name| format!("{name}."));
         let mut text = format!(
-            "$ORIGIN {domain}.\n$TTL {ttl}\n@ IN SOA ns hostmaster {serial} 3600 600 604800 {ttl}\n@ IN NS ns\nns IN {of_address} {ip}\n",
+            "$ORIGIN {domain}.\n$TTL {ttl}\n@ IN SOA {server} hostmaster {serial} 3600 600 604800 {ttl}\n@ IN NS {server}\n{glue}",
             ttl = dns::TTL_SECONDS,
         );
         for (name, content) in records {
@@ -678,9 +716,14 @@ fn random<const N: usize>() -> Result<[u8; N], AuthorityError> {
 }
 
 fn check_domain(domain: &str) -> Result<(), AuthorityError> {
-    if zone::is_domain(domain) {
-        Ok(())
-    } else {
-        Err(AuthorityError::Domain(domain.to_owned()))
+    if !zone::is_domain(domain) {
+        return Err(AuthorityError::Domain(domain.to_owned()));
+    }
+    match zone::reserved(domain) {
+        None => Ok(()),
+        Some(reason) => Err(AuthorityError::Reserved {
+            domain: domain.to_owned(),
+            reason,
+        }),
     }
 }

@@ -23,6 +23,7 @@ pub use self::bytes::parse_bytes;
 use self::document::Document;
 pub(crate) use self::document::Wrong;
 pub use self::mail::{MailConfig, ServerConfig, TlsName};
+use crate::endpoint::Endpoint;
 use crate::home::{self, HomeError};
 use crate::limits::RELAY_RATE;
 
@@ -180,7 +181,7 @@ pub struct PathConfig {
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
     /// The DNS server that has the ring's records; without it the system's resolver is used.
-    pub resolver: Option<SocketAddr>,
+    pub resolver: Option<Endpoint>,
     /// Where a router listens if that is not the address of its certificate, as behind a port
     /// forward.
     pub listen: Option<SocketAddr>,

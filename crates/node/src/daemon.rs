@@ -11,7 +11,6 @@ mod routers;
 
 use std::fs::File;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -314,7 +313,7 @@ impl Daemon {
         let endpoint = Arc::clone(network.quic());
         let over_links = Arc::clone(network.over_links());
         let ready = Ready::of(&membership, path);
-        let keeping = Keeping::of(&identity, &membership, &state, &directory, &config);
+        let keeping = Keeping::of(&identity, &membership, &state, &directory);
         let (runtime, member, inboxes) = Runtime::new(Setup {
             identity,
             membership,
@@ -478,7 +477,6 @@ struct Keeping {
     membership: Membership,
     state: Arc<State>,
     directory: Arc<Directory>,
-    resolver: Option<SocketAddr>,
 }
 
 impl Keeping {
@@ -487,14 +485,12 @@ impl Keeping {
         membership: &Membership,
         state: &Arc<State>,
         directory: &Arc<Directory>,
-        config: &Config,
     ) -> Keeping {
         Keeping {
             identity: identity.clone(),
             membership: membership.clone(),
             state: Arc::clone(state),
             directory: Arc::clone(directory),
-            resolver: config.node.resolver,
         }
     }
 
@@ -509,21 +505,17 @@ impl Keeping {
             membership,
             state,
             directory,
-            resolver,
         } = self;
         let keys = KeyKeeper {
             home,
             membership: membership.clone(),
             state: Arc::clone(&state),
             directory: Arc::clone(&directory),
-            resolver,
             network: changes.clone(),
         };
         let bringer = StatementBringer {
-            domain: membership.domain.clone(),
             certificate: membership.certificate.clone(),
             directory: Arc::clone(&directory),
-            resolver,
         };
         let renewer = CertificateKeeper {
             identity,
@@ -531,7 +523,6 @@ impl Keeping {
             state,
             directory,
             member: member.clone(),
-            resolver,
             changes: changes.clone(),
         };
         (keys, bringer, renewer)
@@ -548,7 +539,7 @@ async fn known(
         membership.ring,
         &membership.domain,
         membership.statement.clone(),
-        config.node.resolver,
+        config.node.resolver.clone(),
     )?);
     match state.forgotten(&membership.ring) {
         Ok(forgotten) => directory.remember(forgotten),

@@ -7,7 +7,6 @@
 mod resolving;
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,11 +16,15 @@ use ringway_overlay::RingKey;
 use ringway_transport::{Address, MemberId};
 use tokio::sync::Notify;
 
+#[cfg(test)]
 pub(crate) use self::resolving::resolver;
+pub(crate) use self::resolving::resolver_at;
 
 use self::resolving::Resolving;
 use crate::certificate::{Certificate, CertificateError, Name, RingId};
 use crate::clock::unix_seconds;
+use crate::endpoint::Endpoint;
+use crate::enrol::Locator;
 use crate::limits::{
     ABSENT_ENTRIES, ABSENT_FOR, DIRECTORY_ENTRIES, FORGOTTEN_STATEMENTS, RENEWED_LOOKED_UP,
 };
@@ -164,12 +167,14 @@ impl Directory {
         ring: RingId,
         domain: &str,
         statement: Statement,
-        server: Option<SocketAddr>,
+        server: Option<Endpoint>,
     ) -> Result<Directory, DirectoryError> {
+        let resolving = Resolving::new(server)?;
+        resolving.follow(&statement);
         Ok(Directory {
             ring,
             domain: domain.to_owned(),
-            resolving: Resolving::new(server)?,
+            resolving,
             known: Mutex::default(),
             statements: Mutex::new(Statements {
                 newest: Arc::new(statement),
@@ -185,6 +190,13 @@ impl Directory {
     /// The machine's network is another, and its DNS servers may be.
     pub(crate) fn network_changed(&self) {
         self.resolving.forget();
+    }
+
+    /// How the ring's authority is found: as its owner has stated, or else as DNS says.
+    pub(crate) fn locator(&self) -> Locator {
+        let statement = self.statement();
+        let stated = statement.contact().map(|contact| contact.enrol.clone());
+        Locator::new(&self.domain, self.resolving.server()).stated(stated)
     }
 
     /// Takes in what an earlier run has kept of [`Directory::forgotten`].
@@ -325,6 +337,7 @@ impl Directory {
             return None;
         }
         current.replace(statement.clone());
+        self.resolving.follow(&statement);
         Some(statement)
     }
 
@@ -542,10 +555,10 @@ impl Directory {
             return Err(absent());
         }
         let name = record.qualified(&self.domain);
-        let resolver = self
-            .resolving
-            .resolver()
-            .map_err(|error| DirectoryError::Unavailable(shown.to_owned(), error.to_string()))?;
+        let resolver =
+            self.resolving.resolver().await.map_err(|error| {
+                DirectoryError::Unavailable(shown.to_owned(), error.to_string())
+            })?;
         let lookup = match resolver.lookup(name, RecordType::TXT).await {
             Ok(lookup) => lookup,
             Err(error) if self.is_denial(&error) => {
@@ -618,7 +631,7 @@ impl Directory {
         let unavailable =
             |reason: String| DirectoryError::Unavailable(by_dns::LABEL.to_owned(), reason);
         let name = request.name(&self.domain);
-        let resolver = self.resolving.resolver()?;
+        let resolver = self.resolving.resolver().await?;
         match resolver.lookup(name, RecordType::TXT).await {
             Ok(_) => Ok(()),
             Err(error) if self.is_denial(&error) => Ok(()),

@@ -38,7 +38,8 @@ use minicbor::{Decode, Encode};
 pub use self::bring::{BringError, bring};
 pub use self::client::{JoinError, JoinOptions, Joined, join, join_with};
 pub use self::known::AskError;
-pub use self::locate::LocateError;
+pub(crate) use self::locate::record_of as place_record;
+pub use self::locate::{LocateError, Locator};
 pub use self::offline::{complete, request};
 pub use self::pake::Refusal;
 #[cfg(feature = "fuzzing")]
@@ -71,6 +72,9 @@ enum Reply {
         /// Where the ring's DNS is answered.
         #[n(3)]
         dns: ByteArray<18>,
+        /// The same as host name and port, if it is no address: `dns` is all zeros then.
+        #[n(4)]
+        dns_host: Option<String>,
     },
     #[n(1)]
     Refused {

@@ -7,7 +7,6 @@ mod spoken;
 mod words;
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::str::FromStr;
 
 use data_encoding::BASE32_NOPAD;
@@ -18,6 +17,7 @@ use zeroize::Zeroizing;
 
 pub(crate) use self::spoken::{InvalidSpoken, SpokenInvite, WORDS};
 use crate::certificate::{RingId, address_bytes, address_from_bytes};
+use crate::endpoint::Endpoint;
 use crate::limits::{DOMAIN_BYTES, INVITE_TEXT};
 
 const PREFIX: &str = "rw1";
@@ -50,6 +50,9 @@ struct Body {
     enrol: ByteArray<18>,
     #[n(4)]
     domain: String,
+    /// Host name and port, if that is no address: `enrol` is all zeros then.
+    #[n(5)]
+    host: Option<String>,
 }
 
 /// Either form, as a new member gives it.
@@ -110,7 +113,7 @@ pub(crate) struct Invite {
     /// The ring's domain.
     pub(crate) domain: String,
     /// Where the authority enrols members.
-    pub(crate) enrol: SocketAddr,
+    pub(crate) enrol: Endpoint,
     /// Names the invite to the authority.
     pub(crate) id: [u8; 8],
     secret: Zeroizing<[u8; 16]>,
@@ -132,7 +135,7 @@ impl Invite {
     pub(crate) fn new(
         ring: RingId,
         domain: String,
-        enrol: SocketAddr,
+        enrol: Endpoint,
         id: [u8; 8],
         secret: [u8; 16],
     ) -> Invite {
@@ -161,12 +164,14 @@ impl Invite {
     /// The text to hand over: one line of lower-case letters and digits.
     #[must_use]
     pub(crate) fn to_text(&self) -> Zeroizing<String> {
+        let address = self.enrol.address();
         let body = Body {
             ring: (*self.ring.as_bytes()).into(),
             id: self.id.into(),
             secret: (*self.secret).into(),
-            enrol: address_bytes(self.enrol).into(),
+            enrol: address.map_or([0; 18], address_bytes).into(),
             domain: self.domain.clone(),
+            host: address.is_none().then(|| self.enrol.to_string()),
         };
         let mut bytes = Zeroizing::new(crate::cbor::encode(&body));
         let check = check(&bytes);
@@ -200,7 +205,10 @@ impl FromStr for Invite {
             return Err(InvalidInvite);
         }
         let ring = MemberId::new(*body.ring);
-        let enrol = address_from_bytes(&body.enrol);
+        let enrol = match &body.host {
+            Some(host) => host.parse().map_err(|_| InvalidInvite)?,
+            None => address_from_bytes(&body.enrol).into(),
+        };
         Ok(Invite::new(
             ring,
             body.domain,
@@ -218,7 +226,11 @@ mod tests {
     use super::*;
 
     fn invite() -> Invite {
-        let enrol = "192.0.2.1:4001".parse().unwrap();
+        invite_to("192.0.2.1:4001")
+    }
+
+    fn invite_to(enrol: &str) -> Invite {
+        let enrol = enrol.parse().unwrap();
         Invite::new(
             MemberId::new([3; 32]),
             "ring.example".to_owned(),
@@ -241,6 +253,27 @@ mod tests {
             assert_eq!(read.enrol, invite.enrol);
             assert_eq!(read.pre_shared_key(), invite.pre_shared_key());
         }
+    }
+
+    #[test]
+    fn host_names_survive_and_addresses_are_as_before() {
+        let named = invite_to("ring.example.org:7410");
+        let read: Invite = named.to_text().parse().unwrap();
+        assert_eq!(read.enrol, named.enrol);
+        // Versions that knew addresses only read such an invite.
+        let bytes = BASE32_NOPAD.decode(
+            invite().to_text()[PREFIX.len()..]
+                .to_ascii_uppercase()
+                .as_bytes(),
+        );
+        assert_eq!(bytes.unwrap()[0], 0x85, "an array of five");
+        let longest = format!(
+            "{}.example.org:65535",
+            "a23456789.".repeat(17).trim_end_matches('.')
+        );
+        let mut long = invite_to(&longest);
+        long.domain = longest.trim_end_matches(":65535").to_owned();
+        assert!(long.to_text().parse::<Invite>().is_ok());
     }
 
     #[test]

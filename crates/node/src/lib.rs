@@ -16,6 +16,7 @@
 //! | `text` | the form in which people carry both |
 //! | [`certificate`], [`statement`], `zone`, `invite` | what the ring owner signs, and its forms |
 //! | [`home`], [`config`], [`state`], `database` | what a member keeps on disk |
+//! | [`endpoint`] | a host name or an address, and a port |
 //! | [`directory`] | certificates by name, id and ring key, from memory and DNS |
 //! | `noise` | handshakes and sessions for links and enrolments |
 //! | `link` | encrypted sessions over changing paths; sans-IO |
@@ -47,6 +48,7 @@ mod credentials;
 pub mod daemon;
 mod database;
 pub mod directory;
+pub mod endpoint;
 pub mod enrol;
 pub mod evidence;
 #[cfg(feature = "fuzzing")]

@@ -1,11 +1,13 @@
 //! Every bound of this crate: unit, source, and what happens past it.
 
+mod address;
 mod link;
 mod network;
 mod renewal;
 mod rotation;
 mod transfer;
 
+pub use address::*;
 pub use link::*;
 pub use network::*;
 pub use renewal::*;
@@ -109,8 +111,9 @@ pub const DOMAIN_BYTES: usize = 190;
 
 /// Characters of an invite.
 ///
-/// Source: 90 bytes and the longest domain, in base32. A longer text is no invite.
-pub const INVITE_TEXT: usize = 512;
+/// Source: 90 bytes, the longest domain, and the longest host name with its port, in base32. A longer
+/// text is no invite.
+pub const INVITE_TEXT: usize = 832;
 
 /// Wrong tries that a spoken invite lets pass.
 ///

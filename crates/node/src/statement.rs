@@ -17,7 +17,11 @@ use ringway_transport::Signer;
 
 use crate::certificate::RingId;
 use crate::clock;
-use crate::limits::{CERTIFICATE_LIFETIME, CLOCK_SKEW, GROUP, REVOCATIONS, STATEMENT_BYTES};
+use crate::endpoint::Endpoint;
+use crate::limits::{
+    CERTIFICATE_LIFETIME, CLOCK_SKEW, CONTACT_BYTES, FORMER_ADDRESSES, GROUP, REVOCATIONS,
+    STATEMENT_BYTES,
+};
 use crate::signed::{self, Signed};
 
 /// Why bytes are not a valid statement of a ring.
@@ -53,6 +57,69 @@ struct Body {
     /// other.
     #[n(7)]
     group: Option<u8>,
+    /// None while members reach the authority where they were told when they joined: so such a
+    /// statement is that of versions which knew no other.
+    #[n(8)]
+    contact: Option<ContactBody>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+struct ContactBody {
+    #[n(0)]
+    dns: String,
+    #[n(1)]
+    enrol: String,
+    #[n(2)]
+    former: Vec<String>,
+}
+
+/// Where the authority is reached, since that is another place than before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contact {
+    /// Where the ring's DNS is answered.
+    pub dns: Endpoint,
+    /// Where members ask the authority.
+    pub enrol: Endpoint,
+    /// Where DNS was answered before, the newest first: who asks there asks at `dns` now.
+    pub former: Vec<Endpoint>,
+}
+
+impl Contact {
+    fn body(&self) -> ContactBody {
+        let (dns, enrol) = (self.dns.to_string(), self.enrol.to_string());
+        let mut left = CONTACT_BYTES.saturating_sub(dns.len() + enrol.len());
+        let former = self.former.iter().map(Endpoint::to_string);
+        let former = former.take(FORMER_ADDRESSES).take_while(|text| {
+            let fits = text.len() <= left;
+            left = left.saturating_sub(text.len());
+            fits
+        });
+        ContactBody {
+            former: former.collect(),
+            dns,
+            enrol,
+        }
+    }
+}
+
+impl ContactBody {
+    /// None if it breaks a bound, or if a text is no place or not its usual form.
+    fn read(&self) -> Option<Contact> {
+        let texts = [&self.dns, &self.enrol].into_iter().chain(&self.former);
+        let bytes: usize = texts.map(String::len).sum();
+        if self.former.len() > FORMER_ADDRESSES || bytes > CONTACT_BYTES {
+            return None;
+        }
+        let read = |text: &String| {
+            let endpoint: Endpoint = text.parse().ok()?;
+            (endpoint.to_string() == *text).then_some(endpoint)
+        };
+        Some(Contact {
+            dns: read(&self.dns)?,
+            enrol: read(&self.enrol)?,
+            former: self.former.iter().map(read).collect::<Option<_>>()?,
+        })
+    }
 }
 
 /// What every router of the ring goes by: fixed when it is founded, and taken when a router starts.
@@ -109,6 +176,7 @@ pub(crate) const CONTEXT: &[u8] = b"ringway ring statement";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     body: Body,
+    contact: Option<Contact>,
     bytes: Vec<u8>,
 }
 
@@ -141,6 +209,18 @@ impl Statement {
         parameters: Parameters,
         serials: Serials,
     ) -> Statement {
+        Statement::issue_with_contact(owner, number, parameters, serials, None)
+    }
+
+    /// As [`Statement::issue_with`]; it may also say where the authority is now.
+    #[must_use]
+    pub fn issue_with_contact(
+        owner: &dyn Signer,
+        number: u64,
+        parameters: Parameters,
+        serials: Serials,
+        contact: Option<&Contact>,
+    ) -> Statement {
         let ring = (*owner.member().as_bytes()).into();
         let Serials {
             revoked,
@@ -158,9 +238,15 @@ impl Statement {
             replaced: Some(replaced).filter(|replaced| !replaced.is_empty()),
             asked: Some(asked).filter(|asked| !asked.is_empty()),
             group: Some(parameters.group).filter(|group| *group != GROUP),
+            contact: contact.map(Contact::body),
         };
         let bytes = Signed::sign(&body, owner);
-        Statement { body, bytes }
+        let contact = body.contact.as_ref().and_then(ContactBody::read);
+        Statement {
+            body,
+            contact,
+            bytes,
+        }
     }
 
     /// Checks form, bounds and signature.
@@ -178,8 +264,18 @@ impl Statement {
         }
         let forged = |_| StatementError::BadSignature;
         let body = signed.verify(ring).map_err(forged)?;
-        let bytes = bytes.to_vec();
-        Ok(Statement { body, bytes })
+        let contact = body.contact.as_ref().and_then(ContactBody::read);
+        Ok(Statement {
+            body,
+            contact,
+            bytes: bytes.to_vec(),
+        })
+    }
+
+    /// Where the authority is reached, if that was changed after the ring was founded.
+    #[must_use]
+    pub fn contact(&self) -> Option<&Contact> {
+        self.contact.as_ref()
     }
 
     /// The number of what may be a statement: nothing about it has been checked.
@@ -292,12 +388,17 @@ impl Body {
         if let Some(group) = self.group {
             sound &= group != GROUP && is_group_size(usize::from(group));
         }
+        if let Some(contact) = &self.contact {
+            sound &= contact.read().is_some();
+        }
         sound && count <= REVOCATIONS
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -352,6 +453,73 @@ mod tests {
         let statement = Statement::issue(&owner, 9, 3, BTreeSet::from([4]));
         // An array of two; within it one of five, as written by earlier versions.
         assert_eq!(statement.as_bytes()[..2], [0x82, 0x85]);
+    }
+
+    #[test]
+    fn the_authoritys_places_survive_and_are_bounded() {
+        let owner = Identity::generate().unwrap();
+        let issue = |contact: &Contact| {
+            let (parameters, serials) = (Parameters::default(), Serials::default());
+            Statement::issue_with_contact(&owner, 2, parameters, serials, Some(contact))
+        };
+        let former = |count: u8| {
+            let former =
+                (0..count).map(|last| Endpoint::from(SocketAddr::from(([192, 0, 2, last], 53))));
+            former.collect::<Vec<_>>()
+        };
+        let contact = Contact {
+            dns: "ring.example.org:53".parse().unwrap(),
+            enrol: "192.0.2.9:7410".parse().unwrap(),
+            former: former(3),
+        };
+        let statement = issue(&contact);
+        let decoded = Statement::decode(statement.as_bytes(), &owner.member()).unwrap();
+        assert_eq!(decoded.contact(), Some(&contact));
+        let long: Endpoint = format!("{}a.org:53", "abcdefghi.".repeat(18))
+            .parse()
+            .unwrap();
+        for (dns, count) in [
+            (contact.dns.clone(), FORMER_ADDRESSES),
+            (long, FORMER_ADDRESSES),
+        ] {
+            let many = Contact {
+                dns: dns.clone(),
+                former: former(40),
+                ..contact.clone()
+            };
+            let statement = issue(&many);
+            assert!(
+                statement.as_bytes().len() <= 1_000,
+                "members send it to each other"
+            );
+            let decoded = Statement::decode(statement.as_bytes(), &owner.member()).unwrap();
+            let decoded = decoded.contact().unwrap();
+            assert_eq!((&decoded.dns, decoded.former.len()), (&dns, count));
+        }
+    }
+
+    #[test]
+    fn texts_that_are_no_places_are_refused() {
+        let owner = Identity::generate().unwrap();
+        let statement = Statement::issue(&owner, 9, 3, BTreeSet::new());
+        for (dns, former) in [
+            ("192.0.2.1", 0),
+            ("RING.example.org:53", 0),
+            ("192.0.2.1:53", FORMER_ADDRESSES + 1),
+        ] {
+            let contact = ContactBody {
+                dns: dns.to_owned(),
+                enrol: "192.0.2.1:7410".to_owned(),
+                former: vec!["192.0.2.2:53".to_owned(); former],
+            };
+            let body = Body {
+                contact: Some(contact),
+                ..statement.body.clone()
+            };
+            let bytes = Signed::sign(&body, &owner);
+            let refused = Statement::decode(&bytes, &owner.member());
+            assert_eq!(refused, Err(StatementError::Malformed), "{dns} {former}");
+        }
     }
 
     #[test]

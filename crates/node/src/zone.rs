@@ -68,6 +68,37 @@ pub(crate) fn is_domain(text: &str) -> bool {
     trimmed.len() <= DOMAIN_BYTES && trimmed.split('.').all(label_is_good)
 }
 
+/// Why no ring's records can be found below a domain that is reserved for another use; none if they
+/// can.
+#[must_use]
+pub(crate) fn reserved(domain: &str) -> Option<&'static str> {
+    let domain = domain.trim_end_matches('.').to_ascii_lowercase();
+    let last = domain.rsplit('.').next().unwrap_or_default();
+    match last {
+        // RFC 6761 §6.3.
+        "localhost" => Some(
+            "resolvers take `localhost` for the machine itself and ask nobody (RFC 6761): use a domain of yours, such as ring.example.org, or one below `test` or `internal` for a ring of your own machines",
+        ),
+        // RFC 6762 §3.
+        "local" => Some(
+            "names below `local` are looked up by multicast on the local network and not in DNS (RFC 6762): use a domain of yours, or one below `internal`",
+        ),
+        // RFC 6761 §6.4.
+        "invalid" => Some(
+            "resolvers answer that nothing exists below `invalid` (RFC 6761): use a domain of yours, or one below `test`",
+        ),
+        // RFC 7686 §2; RFC 9476 §2.
+        "onion" | "alt" => Some(
+            "names below `onion` and `alt` are not looked up in DNS (RFC 7686, RFC 9476): use a domain of yours",
+        ),
+        // A top-level domain of digits would be an address (RFC 3696 §2).
+        _ if last.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some("it looks like an address: use a name, such as ring.example.org")
+        }
+        _ => None,
+    }
+}
+
 /// The names under which a certificate stands.
 #[must_use]
 pub(crate) fn names_of(certificate: &Certificate) -> Vec<RecordName> {
@@ -127,6 +158,30 @@ mod tests {
         fn foreign_records_are_ignored(text in ".{0,300}") {
             prop_assume!(!text.starts_with(PREFIX));
             prop_assert_eq!(from_txt([text.as_bytes()].into_iter()), None);
+        }
+    }
+
+    #[test]
+    fn reserved_names_are_no_zones() {
+        for domain in [
+            "localhost",
+            "ring.localhost",
+            "office.LOCAL.",
+            "ring.invalid",
+            "a.onion",
+            "192.0.2.1",
+        ] {
+            assert!(is_domain(domain) && reserved(domain).is_some(), "{domain}");
+        }
+        for domain in [
+            "ring.test",
+            "ring.internal",
+            "home.arpa",
+            "local.example.org",
+            "ring.example.org",
+            "ring",
+        ] {
+            assert_eq!(reserved(domain), None, "{domain}");
         }
     }
 

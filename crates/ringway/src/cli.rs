@@ -1,6 +1,7 @@
 //! The command line: one clap definition from which the parser, `--help`, the man pages, the
 //! completions and `docs/reference/cli.md` are made.
 
+mod addresses;
 mod file;
 mod gate;
 mod member;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+pub(crate) use addresses::AddressArgs;
 pub(crate) use file::{gate_options, with_file};
 pub(crate) use gate::{
     ApplyArgs, AuditArgs, CachePlace, CheckArgs, ClassifyArgs, ConfirmArgs, DiffArgs, DoctorArgs,

@@ -1,5 +1,6 @@
 //! `ringway ring …`: the ring owner's commands.
 
+mod address;
 mod admit;
 mod first;
 mod judge;
@@ -14,7 +15,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use ringway_node::authority::{
-    Authority, InitOptions, InviteOptions, MemberEntry, OpenInvite, Server, ServerHandle,
+    Authority, InitOptions, InviteOptions, MemberEntry, OpenInvite, Server, ServerHandle, Site,
 };
 use ringway_node::certificate::Role;
 use ringway_node::home;
@@ -77,6 +78,7 @@ pub(crate) async fn run(context: &Context, command: RingCommand) -> Result<(), F
         RingCommand::Invite(args) => invite(context, args),
         RingCommand::Admit(args) => admit::run(context, &args),
         RingCommand::Members(args) => members(context, args.folder.dir),
+        RingCommand::Address(args) => address::run(context, args).await,
         RingCommand::Revoke(args) => revoke(context, &args).await,
         RingCommand::Rotate(args) => rotate::run(context, &args).await,
         RingCommand::Recover(args) => recover(context, args.folder.dir).await,
@@ -104,18 +106,30 @@ fn open(context: &Context, dir: Option<PathBuf>) -> Result<Authority, Failure> {
 
 fn init(context: &Context, args: InitArgs) -> Result<(), Failure> {
     let dir = folder(context, args.folder.dir)?;
-    let first = args.member.map(|name| {
-        let listen = args.listen;
-        let listen = listen.unwrap_or(SocketAddr::new(args.dns.ip(), MEMBER_PORT));
-        First { name, listen }
-    });
+    let at_dns = args.dns.address();
+    let at_dns = at_dns.map(|dns| SocketAddr::new(dns.ip(), MEMBER_PORT));
+    let first = match (args.member, args.listen.or(at_dns)) {
+        (Some(name), Some(listen)) => Some(First { name, listen }),
+        (Some(_), None) => {
+            return Err(Failure::usage(
+                "--member needs --listen where --dns is a host name: routers are reached at addresses",
+            ));
+        }
+        (None, _) => None,
+    };
     if let Some(first) = &first {
         first.check(context)?;
     }
     let options = InitOptions {
         domain: args.domain,
-        dns: args.dns,
-        enrol: args.enrol,
+        dns: Site {
+            advertised: args.dns,
+            listen: args.dns_listen,
+        },
+        enrol: Site {
+            advertised: args.enrol,
+            listen: args.enrol_listen,
+        },
         successors: args.successors,
         group: args.group,
         lifetime: args.lifetime,
@@ -146,9 +160,9 @@ fn init(context: &Context, args: InitArgs) -> Result<(), Failure> {
         }
     };
     context.output.note(next);
-    if ring.dns.ip().is_loopback() || ring.enrol.ip().is_loopback() {
+    if ring.dns.is_loopback() || ring.enrol.is_loopback() {
         context.output.note(
-            "Only this machine can join: `--dns` and `--enrol` say where other machines reach the authority.",
+            "Only this machine can join: `ringway ring address --dns HOST:PORT --enrol HOST:PORT` says where other machines reach the authority.",
         );
     }
     Ok(())

@@ -144,6 +144,7 @@ pub mod fuzzing;
 mod hello;
 pub mod limits;
 pub mod link_packet;
+mod listening;
 mod member;
 mod path;
 mod places;
@@ -163,6 +164,7 @@ pub use address::{
 pub use counters::{Counter, CounterSnapshot, Counters, StreamCounters};
 pub use exec::{ExecOptions, ExecTransport};
 pub use hello::{Hello, HelloError};
+pub use listening::CannotListen;
 pub use member::{BadSignature, InvalidMemberId, MemberId, Signature, Signer, signed_bytes};
 pub use path::{
     InvalidRule, PathProbe, PathReport, PathRule, PathRules, PathState, Paths, Proved, Quotas,

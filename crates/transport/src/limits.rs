@@ -515,3 +515,9 @@ pub const PATH_REST: Duration = Duration::from_secs(30);
 /// Source: a fifth: TCP is of little use beyond, and two lost probes of ten are no accident. Past
 /// it any path with less is preferred.
 pub const PATH_LOSSY: u32 = 51;
+
+/// The first port that every program may have, where the kernel does not say.
+///
+/// Source: Linux's default of `net.ipv4.ip_unprivileged_port_start`. Below it, the reason for a
+/// refusal names the capability that is needed.
+pub const UNPRIVILEGED_PORTS_FROM: u16 = 1_024;

@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 
 use crate::address::{Address, AddressDescriptor, Protocol};
 use crate::counters::{CounterSnapshot, Counters, as_count};
+use crate::listening::CannotListen;
 
 /// A future on the heap, so that [`Transport`] can be a trait object.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -302,7 +303,7 @@ pub enum ConnectError {
 #[non_exhaustive]
 pub enum StartError {
     /// The listening address cannot be had.
-    #[error("cannot listen on {protocol}://{listen}: {source}; choose another address or port")]
+    #[error("cannot listen on {protocol}://{listen}: {}", CannotListen { address: *.listen, source })]
     Listen {
         /// The transport.
         protocol: Protocol,

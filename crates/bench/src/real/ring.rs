@@ -113,8 +113,8 @@ impl Ring {
         let next = || free_address().map_err(Failure::failed);
         let options = InitOptions {
             domain: DOMAIN.to_owned(),
-            dns: next()?,
-            enrol: next()?,
+            dns: next()?.into(),
+            enrol: next()?.into(),
             successors: 3,
             group: 9,
             lifetime: ringway_node::limits::CERTIFICATE_LIFETIME,

@@ -43,7 +43,7 @@ impl Authority {
             certificate: certificate.clone(),
             statement: self.statement()?,
             routers: self.store.routers(&self.ring_id(), &member)?,
-            dns: self.store.options().dns,
+            dns: self.store.options().dns.advertised.clone(),
         };
         let reply = AdmissionReply::new(&self.root, request, granted);
         Ok(Admitted {

@@ -1,7 +1,7 @@
 //! The embedded authoritative DNS server: the ring's zone, rebuilt whenever it has changed.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::{Arc, RwLock};
 
 use async_trait::async_trait;
@@ -17,6 +17,7 @@ use hickory_server::zone_handler::{AxfrPolicy, Catalog, MessageResponse, ZoneHan
 use tokio::sync::mpsc;
 
 use super::Published;
+use crate::endpoint::Endpoint;
 use crate::limits::DNS_UDP_BYTES;
 use crate::renewal::by_dns;
 use crate::zone;
@@ -168,16 +169,20 @@ fn origin(domain: &str) -> Result<Name, ZoneError> {
     Ok(Name::from_ascii(dotted)?)
 }
 
-/// Builds the zone of `domain` from `records`; `server` is the address its name server is reached
-/// at, `serial` the number in its SOA.
+/// Builds the zone of `domain` from `records`; `server` is where its name server is reached, `serial`
+/// the number in its SOA. A server that is given by its host name has that one in the zone, and no
+/// address.
 pub(super) fn build(
     domain: &str,
-    server: SocketAddr,
+    server: &Endpoint,
     serial: u32,
     records: &[Published],
 ) -> Result<Catalog, ZoneError> {
     let origin = origin(domain)?;
-    let name_server = Name::from_ascii("ns")?.append_domain(&origin)?;
+    let name_server = match server.name() {
+        Some(name) => Name::from_ascii(format!("{name}."))?,
+        None => Name::from_ascii("ns")?.append_domain(&origin)?,
+    };
     let contact = Name::from_ascii("hostmaster")?.append_domain(&origin)?;
     let soa = SOA::new(
         name_server.clone(),
@@ -188,14 +193,16 @@ pub(super) fn build(
         604_800,
         TTL_SECONDS,
     );
-    let address = match server.ip() {
+    let address = server.address().map(|address| match address.ip() {
         IpAddr::V4(ip) => RData::A(A(ip)),
         IpAddr::V6(ip) => RData::AAAA(AAAA(ip)),
-    };
+    });
     let mut sets = Sets::default();
     sets.add(origin.clone(), RData::SOA(soa));
     sets.add(origin.clone(), RData::NS(NS(name_server.clone())));
-    sets.add(name_server, address);
+    if let Some(address) = address {
+        sets.add(name_server, address);
+    }
     for (name, content) in records {
         let owner = Name::from_ascii(name.qualified(domain))?;
         sets.add(owner, RData::TXT(TXT::new(zone::to_txt(content))));
@@ -231,6 +238,8 @@ impl Sets {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use futures_util::StreamExt as _;
     use hickory_proto::op::{Edns, Message, Query};
     use hickory_server::net::BufDnsStreamHandle;
@@ -247,7 +256,7 @@ mod tests {
     /// A zone whose owner statement is about as long as one can be.
     fn long_zone(server: SocketAddr) -> LiveZone {
         let statement = (RecordName::Ring, vec![7; 2_000]);
-        let catalog = build(DOMAIN, server, 1, &[statement]).unwrap();
+        let catalog = build(DOMAIN, &server.into(), 1, &[statement]).unwrap();
         LiveZone::new(DOMAIN, catalog, mpsc::channel(1).0).unwrap()
     }
 
@@ -302,7 +311,7 @@ mod tests {
         let mut server = hickory_server::Server::new(zone.clone());
         server.register_socket(UdpSocket::bind(address).await.unwrap());
         let tcp = tokio::spawn(super::super::dns_tcp::serve(listener, zone));
-        let resolver = directory::resolver(Some(address)).unwrap();
+        let resolver = directory::resolver(&[address]).unwrap();
         let name = RecordName::Ring.qualified(DOMAIN);
         let lookup = resolver.lookup(name, RecordType::TXT).await.unwrap();
         let found = lookup

@@ -1,52 +1,23 @@
 //! The authority's two servers, DNS and enrolment, and what keeps the zone up to date.
 
 use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::dns::{self, LiveZone, ZoneError};
-use super::{Authority, AuthorityError, Renewed};
-use super::{dns_tcp, kept};
-use crate::enrol;
+use super::dns::{self, LiveZone};
+use super::kept;
+use super::serving::{Bound, Kind, ServerError, Serving};
+use super::{Authority, AuthorityError, Renewed, RingInfo};
 use crate::limits::{RENEWAL_BY_DNS_PAUSE, RENEWALS_BY_DNS};
 use crate::machine::{self, Changes};
 use crate::renewal::by_dns;
 
 /// How often the server looks whether a command has changed the ring.
 const REFRESH: Duration = Duration::from_millis(200);
-
-/// Why the servers could not run.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// An address is not free.
-    #[error("cannot listen for {what} at {address}: {source}")]
-    Listen {
-        /// DNS or enrolment.
-        what: &'static str,
-        /// The address.
-        address: SocketAddr,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// The ring could not be read.
-    #[error(transparent)]
-    Authority(#[from] AuthorityError),
-    /// The zone could not be built.
-    #[error("{0}")]
-    Zone(String),
-}
-
-impl From<ZoneError> for ServerError {
-    fn from(error: ZoneError) -> ServerError {
-        ServerError::Zone(error.to_string())
-    }
-}
 
 /// An authority shared by the tasks of its servers. Each use is one short database query.
 #[derive(Clone, Debug)]
@@ -88,9 +59,8 @@ impl Default for Orders {
 #[derive(Debug)]
 pub struct Server {
     authority: SharedAuthority,
-    dns_socket: UdpSocket,
-    dns_listener: TcpListener,
-    enrol_listener: TcpListener,
+    dns: Bound,
+    enrolment: Bound,
     dns_address: SocketAddr,
     enrol_address: SocketAddr,
     domain: String,
@@ -129,34 +99,24 @@ impl ServerHandle {
 }
 
 impl Server {
-    /// Binds both servers at the addresses that the ring was made with. On a machine that has
-    /// started a moment ago it waits for them.
+    /// Binds both servers where the ring's authority is to listen. On a machine that has started a
+    /// moment ago it waits for those addresses.
     ///
     /// # Errors
-    /// When an address is not free.
+    /// When an address cannot be listened at.
     pub async fn bind(authority: Authority) -> Result<Server, ServerError> {
         crate::open_files::raise_limit();
         let ring = authority.ring();
-        machine::await_addresses(&[ring.dns, ring.enrol], &mut Changes::watch()).await;
-        let listen = |what, address| {
-            move |source| ServerError::Listen {
-                what,
-                address,
-                source,
-            }
-        };
-        let dns_failed = listen("DNS", ring.dns);
-        let dns_socket = UdpSocket::bind(ring.dns).await.map_err(dns_failed)?;
-        let dns_listener = TcpListener::bind(ring.dns).await.map_err(dns_failed)?;
-        let enrol_failed = listen("enrolment", ring.enrol);
-        let enrol_listener = TcpListener::bind(ring.enrol).await.map_err(enrol_failed)?;
+        let (dns, enrol) = (ring.dns_listen, ring.enrol_listen);
+        machine::await_addresses(&[dns, enrol], &mut Changes::watch()).await;
+        let (dns, dns_address) = bound(Kind::Dns, dns).await?;
+        let (enrolment, enrol_address) = bound(Kind::Enrolment, enrol).await?;
         Ok(Server {
-            dns_address: dns_socket.local_addr().map_err(dns_failed)?,
-            enrol_address: enrol_listener.local_addr().map_err(enrol_failed)?,
             authority: SharedAuthority(Arc::new(Mutex::new(authority))),
-            dns_socket,
-            dns_listener,
-            enrol_listener,
+            dns,
+            enrolment,
+            dns_address,
+            enrol_address,
             domain: ring.domain,
             orders: Orders::default(),
         })
@@ -188,27 +148,41 @@ impl Server {
         let publisher = Publisher {
             authority: self.authority.clone(),
             domain: self.domain,
-            address: self.dns_address,
             orders: self.orders.receiver,
         };
-        let (generation, catalog) = publisher.build().await?;
+        let (built, catalog) = publisher.build().await?;
         let (renewals, asked) = mpsc::channel(RENEWALS_BY_DNS);
         let zone = LiveZone::new(&publisher.domain, catalog, renewals)?;
-        let mut dns_server = hickory_server::Server::new(zone.clone());
-        dns_server.register_socket(self.dns_socket);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(dns_tcp::serve(self.dns_listener, zone.clone()));
-        tasks.spawn(publisher.keep_current(zone, generation));
-        tasks.spawn(kept::keep_current(self.authority.clone()));
-        tasks.spawn(renew_by_dns(self.authority.clone(), asked));
-        tasks.spawn(enrol::serve(self.enrol_listener, self.authority));
-        shutdown.await;
-        tasks.shutdown().await;
-        if let Err(error) = dns_server.shutdown_gracefully().await {
-            tracing::warn!(%error, "the DNS server did not stop cleanly");
+        let mut serving = Serving::new(zone.clone(), self.authority.clone());
+        for (what, address, bound) in [
+            ("DNS", self.dns_address, self.dns),
+            ("enrolment", self.enrol_address, self.enrolment),
+        ] {
+            let started = serving.start(bound);
+            started.map_err(|source| ServerError::Listen {
+                what,
+                address,
+                source,
+            })?;
         }
+        let mut tasks = JoinSet::new();
+        tasks.spawn(kept::keep_current(self.authority.clone()));
+        tasks.spawn(renew_by_dns(self.authority, asked));
+        tokio::select! {
+            () = shutdown => {}
+            () = publisher.keep_current(&zone, &mut serving, built.generation) => {}
+        }
+        tasks.shutdown().await;
+        serving.end().await;
         Ok(())
     }
+}
+
+/// The sockets, and where they are bound.
+async fn bound(kind: Kind, address: SocketAddr) -> Result<(Bound, SocketAddr), ServerError> {
+    let bound = Bound::at(kind, address).await?;
+    let at = bound.address().unwrap_or(address);
+    Ok((bound, at))
 }
 
 /// Looks at requests for newer certificates one after the other. The zone shows what comes of them.
@@ -233,18 +207,28 @@ async fn renew_by_dns(authority: SharedAuthority, mut asked: mpsc::Receiver<by_d
 struct Publisher {
     authority: SharedAuthority,
     domain: String,
-    address: SocketAddr,
     orders: mpsc::Receiver<Order>,
 }
 
+/// What a zone was built of.
+struct Built {
+    generation: u64,
+    ring: RingInfo,
+}
+
 impl Publisher {
-    async fn build(&self) -> Result<(u64, hickory_server::zone_handler::Catalog), ServerError> {
-        let zone = self.authority.with(|authority| authority.zone()).await?;
-        let catalog = dns::build(&self.domain, self.address, zone.serial, &zone.records)?;
-        Ok((zone.generation, catalog))
+    async fn build(&self) -> Result<(Built, hickory_server::zone_handler::Catalog), ServerError> {
+        let read = |authority: &mut Authority| {
+            authority.read_options()?;
+            Ok((authority.zone()?, authority.ring()))
+        };
+        let (zone, ring) = self.authority.with(read).await?;
+        let catalog = dns::build(&self.domain, &ring.dns, zone.serial, &zone.records)?;
+        let generation = zone.generation;
+        Ok((Built { generation, ring }, catalog))
     }
 
-    async fn keep_current(mut self, zone: LiveZone, mut published: u64) {
+    async fn keep_current(mut self, zone: &LiveZone, serving: &mut Serving, mut published: u64) {
         let mut tick = tokio::time::interval(REFRESH);
         loop {
             let order = tokio::select! {
@@ -255,17 +239,17 @@ impl Publisher {
             match order {
                 None => match self.generation().await {
                     Some(generation) if generation != published => {
-                        self.publish(&zone, &mut published, false).await;
+                        self.publish(zone, serving, &mut published, false).await;
                     }
                     _ => {}
                 },
                 Some(Order::Publish(reply)) => {
-                    let done = self.publish(&zone, &mut published, true).await;
+                    let done = self.publish(zone, serving, &mut published, true).await;
                     // Who has asked may have gone.
                     reply.send(done).ok();
                 }
                 Some(Order::Look(reply)) => {
-                    reply.send(self.look().await).ok();
+                    reply.send(self.look(serving).await).ok();
                 }
             }
         }
@@ -283,11 +267,19 @@ impl Publisher {
         }
     }
 
-    async fn publish(&self, zone: &LiveZone, published: &mut u64, ordered: bool) -> bool {
+    async fn publish(
+        &self,
+        zone: &LiveZone,
+        serving: &mut Serving,
+        published: &mut u64,
+        ordered: bool,
+    ) -> bool {
         match self.build().await {
-            Ok((generation, catalog)) => {
+            Ok((Built { generation, ring }, catalog)) => {
                 zone.replace(catalog);
                 *published = generation;
+                // The zone first: it says where to ask from now on.
+                serving.follow(&ring).await;
                 tracing::info!(generation, ordered, "zone published");
                 true
             }
@@ -298,14 +290,14 @@ impl Publisher {
         }
     }
 
-    async fn look(&self) -> Option<String> {
+    async fn look(&self, serving: &Serving) -> Option<String> {
         let members = self.authority.with(|authority| authority.members());
         let members = members.await.ok()?;
         Some(format!(
             "authority of {}: {} members, DNS at {}",
             self.domain,
             members.len(),
-            self.address
+            serving.dns()?
         ))
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) use self::invites::InviteEntry;
 pub use self::invites::OpenInvite;
 pub(super) use self::invites::{spend, withdraw};
-use super::{AuthorityError, InitOptions, KeptServer};
+use super::{AuthorityError, InitOptions, KeptServer, Site};
 use crate::certificate::{Certificate, RingId, Role};
 use crate::clock::{unix_micros, unix_seconds};
 use crate::database::{self, DatabaseError};
@@ -81,6 +81,7 @@ const MIGRATIONS: &[&str] = &[
         serial INTEGER PRIMARY KEY, newest INTEGER NOT NULL, expires INTEGER NOT NULL
     ) STRICT;
 ",
+    super::address::COLUMNS,
 ];
 
 /// What a member is to its owner now.
@@ -146,18 +147,20 @@ impl Store {
         // before.
         connection
             .execute(
-                "INSERT INTO ring (only, domain, dns, enrol, successors, group_size, serial, generation, zone, lifetime)
-                 VALUES (1, ?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8)
-                 ON CONFLICT DO UPDATE SET domain = ?1, dns = ?2, enrol = ?3, successors = ?4, group_size = ?5, lifetime = ?8",
+                "INSERT INTO ring (only, domain, dns, enrol, successors, group_size, serial, generation, zone, lifetime, dns_listen, enrol_listen)
+                 VALUES (1, ?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9, ?10)
+                 ON CONFLICT DO UPDATE SET domain = ?1, dns = ?2, enrol = ?3, successors = ?4, group_size = ?5, lifetime = ?8, dns_listen = ?9, enrol_listen = ?10",
                 params![
                     domain,
-                    options.dns.to_string(),
-                    options.enrol.to_string(),
+                    options.dns.advertised.to_string(),
+                    options.enrol.advertised.to_string(),
                     options.successors,
                     options.group,
                     unix_micros(),
                     unix_seconds(),
-                    options.lifetime.as_secs()
+                    options.lifetime.as_secs(),
+                    options.dns.listen.map(|at| at.to_string()),
+                    options.enrol.listen.map(|at| at.to_string()),
                 ],
             )
             .map_err(|source| DatabaseError::new(path, source))?;
@@ -166,22 +169,8 @@ impl Store {
 
     pub(super) fn open(path: &Path) -> Result<Store> {
         let connection = database::open(path, MIGRATIONS)?;
-        let options = connection
-            .query_row(
-                "SELECT domain, dns, enrol, successors, group_size, lifetime FROM ring",
-                [],
-                |row| {
-                    Ok(InitOptions {
-                        domain: row.get(0)?,
-                        dns: parsed(row, 1)?,
-                        enrol: parsed(row, 2)?,
-                        successors: row.get(3)?,
-                        group: row.get(4)?,
-                        lifetime: Duration::from_secs(row.get(5)?),
-                    })
-                },
-            )
-            .map_err(|source| DatabaseError::new(path, source))?;
+        let options = stored_options(&connection);
+        let options = options.map_err(|source| DatabaseError::new(path, source))?;
         let path = path.to_owned();
         Ok(Store {
             path,
@@ -202,6 +191,12 @@ impl Store {
 
     pub(super) fn options(&self) -> &InitOptions {
         &self.options
+    }
+
+    /// Takes over what another process has changed of the options.
+    pub(super) fn read_options(&mut self) -> Result<()> {
+        self.options = stored_options(&self.connection).map_err(self.fail())?;
+        Ok(())
     }
 
     pub(super) fn fail(&self) -> impl Fn(rusqlite::Error) -> DatabaseError + use<> {
@@ -438,6 +433,28 @@ impl Store {
     }
 }
 
+fn stored_options(connection: &Connection) -> rusqlite::Result<InitOptions> {
+    let query =
+        "SELECT domain, dns, enrol, successors, group_size, lifetime, dns_listen, enrol_listen
+        FROM ring";
+    connection.query_row(query, [], |row| {
+        Ok(InitOptions {
+            domain: row.get(0)?,
+            dns: Site {
+                advertised: parsed(row, 1)?,
+                listen: parsed_option(row, 6)?,
+            },
+            enrol: Site {
+                advertised: parsed(row, 2)?,
+                listen: parsed_option(row, 7)?,
+            },
+            successors: row.get(3)?,
+            group: row.get(4)?,
+            lifetime: Duration::from_secs(row.get(5)?),
+        })
+    })
+}
+
 /// Takes the write lock at once: a transaction that reads first could not wait for another that
 /// writes.
 pub(super) fn immediate(
@@ -535,6 +552,18 @@ fn member_entry(certificate: &Certificate, standing: &Standing, now: u64) -> Mem
         rotate_until,
         state,
     }
+}
+
+/// As [`parsed`], where nothing may stand.
+pub(super) fn parsed_option<T: std::str::FromStr>(
+    row: &Row<'_>,
+    column: usize,
+) -> rusqlite::Result<Option<T>>
+where
+    T::Err: std::error::Error + Send + Sync + 'static,
+{
+    let text: Option<String> = row.get(column)?;
+    text.map(|_| parsed(row, column)).transpose()
 }
 
 /// A text column in the type that it stands for.

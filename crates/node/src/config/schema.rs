@@ -15,6 +15,7 @@ use self::keys::{ANY, FILE, Key, Kind};
 use super::bytes::parse_bytes;
 use super::document::Wrong;
 use crate::certificate::Name;
+use crate::endpoint::Endpoint;
 
 /// Where a table stands that does not: behind all else.
 const END: Range<usize> = usize::MAX..usize::MAX;
@@ -63,6 +64,9 @@ impl Key {
                 "a list of addresses in quotes is needed".to_owned()
             }
             Kind::Pair => "a list of two texts in quotes is needed".to_owned(),
+            Kind::Endpoint => {
+                "a host name or an IP address, and a port from 1, in quotes, are needed".to_owned()
+            }
             Kind::Socket => "an IP address and a port from 1, in quotes, are needed".to_owned(),
             Kind::SocketOrAny => "an IP address and a port, in quotes, are needed".to_owned(),
             Kind::Choice(words) => format!("one of {} is needed", quoted(words)),
@@ -239,6 +243,10 @@ fn is_plain(kind: Kind, value: &DeValue<'_>) -> bool {
             texts(&|_| true) && value.as_array().is_some_and(|list| !list.is_empty())
         }
         Kind::Pair => texts(&|_| true) && value.as_array().is_some_and(|list| list.len() == 2),
+        Kind::Endpoint => {
+            let place = value.as_str().map(str::parse::<Endpoint>);
+            place.is_some_and(|place| place.is_ok_and(|place| place.port() != 0))
+        }
         Kind::Socket => socket(value).is_some_and(|socket| socket.port() != 0),
         Kind::SocketOrAny => socket(value).is_some(),
         Kind::Choice(words) => value.as_str().is_some_and(|text| words.contains(&text)),

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::{Config, ConfigError};
 use crate::certificate::Role;
+use crate::endpoint::Endpoint;
 use crate::home;
 use crate::limits::RELAY_RATE;
 
@@ -12,7 +13,7 @@ impl Config {
     /// Writes the configuration of a new member: of a router if it has an address, else of a leaf.
     pub(crate) fn write_new(
         home: &Path,
-        resolver: SocketAddr,
+        resolver: &Endpoint,
         address: Option<SocketAddr>,
     ) -> Result<(), ConfigError> {
         let text = text(resolver, address);
@@ -23,7 +24,7 @@ impl Config {
 }
 
 /// What concerns the other role only is not in it.
-fn text(resolver: SocketAddr, address: Option<SocketAddr>) -> String {
+fn text(resolver: &Endpoint, address: Option<SocketAddr>) -> String {
     let (role, own, limit) = match address {
         Some(address) => (
             Role::Router,
@@ -75,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_written_file_is_valid_for_its_role() {
-        let resolver = "127.0.0.1:5300".parse().unwrap();
+        let resolver: Endpoint = "127.0.0.1:5300".parse().unwrap();
         let address: SocketAddr = "192.0.2.1:4000".parse().unwrap();
         for (address, role, has, has_not) in [
             (
@@ -92,10 +93,10 @@ mod tests {
             ),
         ] {
             let home = tempfile::tempdir().unwrap();
-            Config::write_new(home.path(), resolver, address).unwrap();
+            Config::write_new(home.path(), &resolver, address).unwrap();
             let config = Config::load(home.path()).unwrap();
             config.check_role(role).unwrap();
-            assert_eq!(config.node.resolver, Some(resolver));
+            assert_eq!(config.node.resolver.as_ref(), Some(&resolver));
             assert_eq!(config.node.listen, address);
             assert!(config.receive.accepts("anybody"));
             let text = std::fs::read_to_string(home::config_path(home.path())).unwrap();

@@ -89,7 +89,7 @@ mod tests {
         };
         let state = State::open(home).unwrap();
         state.set_membership(&membership).unwrap();
-        Config::write_new(home, "127.0.0.1:1".parse().unwrap(), None).unwrap();
+        Config::write_new(home, &"127.0.0.1:1".parse().unwrap(), None).unwrap();
         drop(state);
         let opened = opened(home).await.unwrap();
         assert!(unix_seconds() >= now + 2);

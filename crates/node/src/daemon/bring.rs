@@ -1,7 +1,6 @@
 //! Notices that the ring's authority was restored from a backup, and brings it what it has
 //! forgotten.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,11 +15,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// What is needed for it.
 #[derive(Debug)]
 pub(super) struct StatementBringer {
-    pub(super) domain: String,
     pub(super) certificate: Certificate,
     pub(super) directory: Arc<Directory>,
-    /// The DNS server of the configuration.
-    pub(super) resolver: Option<SocketAddr>,
 }
 
 impl StatementBringer {
@@ -68,9 +64,9 @@ impl StatementBringer {
     /// True if the authority knows all of it.
     async fn bring(&self, gap: &Gap) -> bool {
         let mut known_there = true;
-        let (domain, resolver, own) = (&self.domain, self.resolver, self.own());
+        let (locator, own) = (self.directory.locator(), self.own());
         for statement in &gap.statements {
-            let brought = enrol::bring(domain, resolver, statement, &own).await;
+            let brought = enrol::bring(&locator, statement, &own).await;
             let (known, in_dns) = (statement.number(), gap.in_dns);
             known_there &= matches!(brought, Ok(false));
             match brought {

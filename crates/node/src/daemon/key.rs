@@ -5,7 +5,6 @@
 //! way. With it on disk the daemon ends, to be started again as the member with the new key: every
 //! link, every view and every place in the ring was the old key's.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,8 +29,6 @@ pub(super) struct KeyKeeper {
     pub(super) membership: Membership,
     pub(super) state: Arc<State>,
     pub(super) directory: Arc<Directory>,
-    /// The DNS server of the configuration.
-    pub(super) resolver: Option<SocketAddr>,
     pub(super) network: Changes,
 }
 
@@ -116,7 +113,7 @@ impl KeyKeeper {
                 Err(error) => tracing::debug!(%error, "the new certificate is not in DNS"),
             }
         }
-        let reply = rotation.ask(self.resolver).await?;
+        let reply = rotation.ask(&self.directory.locator()).await?;
         self.adopt(&rotation, &reply)
     }
 

@@ -4,7 +4,6 @@
 //! earlier answer was lost on its way. Else the authority is asked by a name of its DNS. Links and
 //! files go on with the newer one: nothing but the validity is another.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,8 +30,6 @@ pub(super) struct CertificateKeeper {
     pub(super) state: Arc<State>,
     pub(super) directory: Arc<Directory>,
     pub(super) member: MemberHandle,
-    /// The DNS server of the configuration.
-    pub(super) resolver: Option<SocketAddr>,
     pub(super) changes: Changes,
 }
 
@@ -85,8 +82,8 @@ impl CertificateKeeper {
     }
 
     async fn attempt(&self, own: &Certificate) -> Result<Certificate, RenewError> {
-        let Membership { domain, ring, .. } = &self.membership;
-        let asked = enrol::renew(domain, self.resolver, &self.identity, ring, own).await;
+        let (locator, ring) = (self.directory.locator(), &self.membership.ring);
+        let asked = enrol::renew(&locator, &self.identity, ring, own).await;
         let Err(refused) = asked else {
             return asked;
         };

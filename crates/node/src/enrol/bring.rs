@@ -3,11 +3,10 @@
 
 use std::net::SocketAddr;
 
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::channel::{self, ChannelError};
-use super::locate::{LocateError, locate};
+use super::locate::{LocateError, Locator};
 use super::{Bring, BringAnswer};
 use crate::certificate::Certificate;
 use crate::limits::ENROL_TIME;
@@ -29,26 +28,25 @@ pub enum BringError {
     },
 }
 
-/// Brings a statement and the member's certificate to the authority of `domain`; `resolver` is the
-/// DNS server that is asked where that is, none the system's. True if the authority knew nothing of
+/// Brings a statement and the member's certificate to the authority. True if that knew nothing of
 /// the statement.
 ///
 /// # Errors
 /// When the authority is not found, or does not answer.
 pub async fn bring(
-    domain: &str,
-    resolver: Option<SocketAddr>,
+    locator: &Locator,
     statement: &Statement,
     certificate: &Certificate,
 ) -> Result<bool, BringError> {
-    let address = locate(domain, resolver).await?;
+    let addresses = locator.locate().await?;
+    let address = addresses.first();
     let failed = |reason: String| BringError::Failed { address, reason };
     let bring = Bring {
         statement: statement.as_bytes().to_vec().into(),
         certificate: certificate.as_bytes().to_vec().into(),
     };
     let exchange = async {
-        let stream = TcpStream::connect(address).await?;
+        let stream = addresses.connect().await?;
         channel::bring(stream, &bring).await
     };
     let answered = timeout(ENROL_TIME, exchange).await;

@@ -10,15 +10,14 @@ use tokio::time::timeout;
 
 use super::again::{Before, JoiningKey};
 use super::channel::{self, Channel, ChannelError};
-use super::locate::{LocateError, locate};
+use super::locate::{LocateError, Locator};
 use super::pake::Refusal;
 use super::{Reply, Request};
-use crate::admission::{AdmissionError, Granted};
-use crate::certificate::{
-    Certificate, CertificateError, InvalidName, RingId, address_bytes, address_from_bytes,
-};
+use crate::admission::{AdmissionError, Granted, dns_of};
+use crate::certificate::{Certificate, CertificateError, InvalidName, RingId, address_bytes};
 use crate::clock::unix_seconds;
 use crate::config::{Config, ConfigError};
+use crate::endpoint::{Addresses, Endpoint};
 use crate::home::{self, HomeError};
 use crate::identity::{Identity, IdentityError};
 use crate::invite::{AnyInvite, NoInvite, SpokenInvite};
@@ -138,6 +137,19 @@ pub enum JoinError {
         /// From the invite.
         address: SocketAddr,
     },
+    /// The host name is not known here.
+    #[error(
+        "the authority's host name in {place} is not found ({source}): check this machine's DNS, or name an address by `--at ADDR:PORT`"
+    )]
+    Unknown {
+        /// From the invite, or `--at`.
+        place: Endpoint,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The reply names no DNS server that this build understands.
+    #[error("the authority sent a DNS server that this build does not understand: use a newer one")]
+    NoDns,
     /// The connection ended before there was an answer. That says nothing of the invite.
     #[error(
         "the connection to the authority at {address} was closed before an answer: it may be busy, or starting again. Try again in a minute; if that does not help, the log of `ringway ring serve` says more"
@@ -272,14 +284,14 @@ fn why(refusal: &Refusal) -> String {
 }
 
 /// What a new member may add to its invite.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct JoinOptions {
     /// Where a router listens; none makes a leaf.
     pub listen: Option<SocketAddr>,
     /// Where the authority is, if not where the invite or the ring's DNS says.
-    pub at: Option<SocketAddr>,
+    pub at: Option<Endpoint>,
     /// The DNS server to ask where a spoken invite's ring enrols; none is the system's.
-    pub resolver: Option<SocketAddr>,
+    pub resolver: Option<Endpoint>,
 }
 
 /// Enrols the member whose home is `home` with `invite`; a router listens at `listen`.
@@ -312,18 +324,19 @@ pub async fn join_with(
 ) -> Result<Joined, JoinError> {
     let invite: AnyInvite = invite.parse()?;
     check_listen(options.listen)?;
-    let target = Target::new(&invite, options.at)?;
+    let target = Target::new(&invite, options.at.clone())?;
     home::create_own_folder(home)?;
     let state = State::open(home)?;
     let before = Before::look(home, &state).await?;
     let before = before.as_ref();
     // A daemon that runs still would go on with the membership that has ended.
     let _lock = before.map(|_| home::lock(home)).transpose()?;
-    let address = target.find(options.resolver).await?;
+    let addresses = target.find(options.resolver.clone()).await?;
+    let address = addresses.first();
     let asking = Asking {
         home,
         invite: &invite,
-        address,
+        addresses: &addresses,
         listen: options.listen.or(before.and_then(Before::listens)),
         before,
     };
@@ -336,7 +349,7 @@ pub async fn join_with(
 struct Asking<'a> {
     home: &'a Path,
     invite: &'a AnyInvite,
-    address: SocketAddr,
+    addresses: &'a Addresses,
     listen: Option<SocketAddr>,
     before: Option<&'a Before>,
 }
@@ -372,15 +385,15 @@ impl Asking<'_> {
 
 /// Where the authority is, as far as it is known.
 enum Target {
-    At(SocketAddr),
+    At(Endpoint),
     Of(String),
 }
 
 impl Target {
-    fn new(invite: &AnyInvite, at: Option<SocketAddr>) -> Result<Target, JoinError> {
+    fn new(invite: &AnyInvite, at: Option<Endpoint>) -> Result<Target, JoinError> {
         match (at, invite) {
             (Some(address), _) => Ok(Target::At(address)),
-            (None, AnyInvite::Long(invite)) => Ok(Target::At(invite.enrol)),
+            (None, AnyInvite::Long(invite)) => Ok(Target::At(invite.enrol.clone())),
             (None, AnyInvite::Spoken(invite)) => {
                 let domain = invite.domain.clone();
                 domain.map(Target::Of).ok_or(JoinError::NoPlace)
@@ -388,10 +401,14 @@ impl Target {
         }
     }
 
-    async fn find(self, resolver: Option<SocketAddr>) -> Result<SocketAddr, JoinError> {
+    async fn find(self, resolver: Option<Endpoint>) -> Result<Addresses, JoinError> {
         match self {
-            Target::At(address) => Ok(address),
-            Target::Of(domain) => locate(&domain, resolver)
+            Target::At(place) => {
+                let found = place.resolve().await;
+                found.map_err(|source| JoinError::Unknown { place, source })
+            }
+            Target::Of(domain) => Locator::new(&domain, resolver)
+                .locate()
                 .await
                 .map_err(|reason| JoinError::NotLocated { domain, reason }),
         }
@@ -416,11 +433,13 @@ struct Ring {
 async fn ask(identity: &Identity, asking: &Asking<'_>) -> Result<(Ring, Reply), JoinError> {
     let Asking {
         invite,
-        address,
+        addresses,
         listen,
         ..
     } = *asking;
-    let stream = TcpStream::connect(address)
+    let address = addresses.first();
+    let stream = addresses
+        .connect()
         .await
         .map_err(|source| JoinError::Unreachable { address, source })?;
     let failed = |error: ChannelError| {
@@ -509,7 +528,11 @@ fn granted(ring: &Ring, reply: Reply) -> Result<Granted, JoinError> {
             statement,
             routers,
             dns,
-        } => (certificate, statement, routers, dns),
+            dns_host,
+        } => {
+            let dns = dns_of(&dns, dns_host.as_deref()).ok_or(JoinError::NoDns)?;
+            (certificate, statement, routers, dns)
+        }
     };
     let decode = |bytes: &[u8]| Certificate::decode(bytes, &ring.id);
     Ok(Granted {
@@ -520,7 +543,7 @@ fn granted(ring: &Ring, reply: Reply) -> Result<Granted, JoinError> {
             .iter()
             .map(|router| decode(router))
             .collect::<Result<_, _>>()?,
-        dns: address_from_bytes(&dns),
+        dns,
     })
 }
 
@@ -541,7 +564,7 @@ pub(super) fn store(
     } = granted;
     certificate.check_time(unix_seconds())?;
     if before.is_none() || !home::config_path(home).exists() {
-        Config::write_new(home, dns, certificate.address())?;
+        Config::write_new(home, &dns, certificate.address())?;
     }
     if let Some(before) = before
         && before.membership.statement.number() > statement.number()

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::channel::{self, ChannelError};
-use super::locate::{LocateError, locate};
+use super::locate::{LocateError, Locator};
 use crate::certificate::RingId;
+use crate::endpoint::Addresses;
 use crate::identity::Identity;
 use crate::limits::ENROL_TIME;
 use crate::text::printable;
@@ -105,10 +105,8 @@ impl AskError {
 /// The member that asks, and whom.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asking<'a> {
-    /// The ring's domain: its DNS says where the authority is.
-    pub(super) domain: &'a str,
-    /// The DNS server that is asked; none: the system's.
-    pub(super) resolver: Option<SocketAddr>,
+    /// Where the authority is.
+    pub(super) locator: &'a Locator,
     pub(super) ring: &'a RingId,
     /// The key that the authority knows the member by.
     pub(super) identity: &'a Identity,
@@ -117,23 +115,25 @@ pub(super) struct Asking<'a> {
 impl Asking<'_> {
     /// Sends the request; gives back what is granted, of which nothing has been checked.
     pub(super) async fn ask(self, exchange: Exchange, request: &[u8]) -> Result<ByteVec, AskError> {
-        let address = locate(self.domain, self.resolver).await;
-        let address = address.map_err(|reason| AskError::NotLocated {
-            domain: self.domain.to_owned(),
+        let addresses = self.locator.locate().await;
+        let addresses = addresses.map_err(|reason| AskError::NotLocated {
+            domain: self.locator.domain().to_owned(),
             reason,
         })?;
-        timeout(ENROL_TIME, self.ask_at(address, exchange, request))
+        let address = addresses.first();
+        timeout(ENROL_TIME, self.ask_at(&addresses, exchange, request))
             .await
             .map_err(|_| AskError::TimedOut { address })?
     }
 
     async fn ask_at(
         self,
-        address: SocketAddr,
+        addresses: &Addresses,
         exchange: Exchange,
         request: &[u8],
     ) -> Result<ByteVec, AskError> {
-        let stream = TcpStream::connect(address).await;
+        let address = addresses.first();
+        let stream = addresses.connect().await;
         let stream = stream.map_err(|source| AskError::Unreachable { address, source })?;
         let asked = async {
             let connected = channel::connect_known(stream, self.identity, self.ring, exchange);

@@ -1,8 +1,7 @@
 //! The member's side of a renewal: the key is the same, and so is all else but the time.
 
-use std::net::SocketAddr;
-
 use super::known::{AskError, Asking, Exchange};
+use super::locate::Locator;
 use crate::certificate::{Certificate, CertificateError, RingId};
 use crate::clock::unix_seconds;
 use crate::identity::Identity;
@@ -18,18 +17,15 @@ pub(crate) enum RenewError {
     Unfit(&'static str),
 }
 
-/// Asks the authority of `domain` for a newer certificate than `own`; `resolver` is the DNS server
-/// that is asked where it is, none the system's.
+/// Asks the authority for a newer certificate than `own`.
 pub(crate) async fn renew(
-    domain: &str,
-    resolver: Option<SocketAddr>,
+    locator: &Locator,
     identity: &Identity,
     ring: &RingId,
     own: &Certificate,
 ) -> Result<Certificate, RenewError> {
     let asking = Asking {
-        domain,
-        resolver,
+        locator,
         ring,
         identity,
     };

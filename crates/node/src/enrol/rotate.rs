@@ -4,12 +4,12 @@
 //! membership changes in two steps, each whole or not at all: the certificate in the database, then
 //! the key's file. A start that finds only the first done does the second.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ringway_transport::Signer as _;
 
 use super::known::{AskError, Asking, Exchange};
+use super::locate::Locator;
 use crate::certificate::{Certificate, CertificateError};
 use crate::clock::unix_seconds;
 use crate::home::{self, HomeError};
@@ -145,16 +145,12 @@ impl Rotation {
         certificate.member() == self.new.member()
     }
 
-    /// Asks the authority, where the ring's DNS says that it is. Asked again, it gives the same
+    /// Asks the authority, where it is found. Asked again, it gives the same
     /// answer again.
-    pub(crate) async fn ask(
-        &self,
-        resolver: Option<SocketAddr>,
-    ) -> Result<RotationReply, RotateError> {
-        let Membership { ring, domain, .. } = &self.membership;
+    pub(crate) async fn ask(&self, locator: &Locator) -> Result<RotationReply, RotateError> {
+        let ring = &self.membership.ring;
         let asking = Asking {
-            domain,
-            resolver,
+            locator,
             ring,
             identity: &self.old,
         };

@@ -15,6 +15,7 @@ use super::known::{Exchange, KnownAnswer};
 use super::pake::{self, Hello, Refusal};
 use super::tries::Tries;
 use super::{Bring, BringAnswer, Reply, Request};
+use crate::admission::host_of;
 use crate::authority::{Authority, AuthorityError, Brought, Renewed, SharedAuthority};
 use crate::certificate::{Certificate, address_bytes, address_from_bytes};
 use crate::identity::noise_public;
@@ -321,7 +322,7 @@ impl Enrolling {
         let enrolled = self
             .authority
             .with(move |authority| {
-                let dns = authority.ring().dns;
+                let dns = authority.ring().dns.clone();
                 Ok((authority.enrol(&invite, member, address)?, dns))
             })
             .await;
@@ -334,7 +335,8 @@ impl Enrolling {
             certificate: enrolled.certificate.as_bytes().to_vec().into(),
             statement: enrolled.statement.as_bytes().to_vec().into(),
             routers: enrolled.routers.iter().map(encoded).collect(),
-            dns: address_bytes(dns).into(),
+            dns: dns.address().map_or([0; 18], address_bytes).into(),
+            dns_host: host_of(&dns),
         };
         channel.send(&reply).await?;
         Ok(enrolled.certificate.name().to_string())

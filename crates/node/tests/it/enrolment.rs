@@ -26,7 +26,7 @@ fn directory(place: &Place, home: &str) -> Directory {
         membership.ring,
         &membership.domain,
         membership.statement,
-        Some(place.dns),
+        Some(place.dns.into()),
     )
     .unwrap()
 }
@@ -252,7 +252,7 @@ async fn frame(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
 async fn recorded(home: &Path, invite: &str) -> Vec<u8> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = JoinOptions {
-        at: Some(listener.local_addr().unwrap()),
+        at: Some(listener.local_addr().unwrap().into()),
         ..JoinOptions::default()
     };
     let joining = join_with(home, invite, &options);

@@ -46,7 +46,7 @@ fn directory(place: &Place, member: &str, resolver: SocketAddr) -> Directory {
     let state = State::open(&place.home(member)).unwrap();
     let membership = state.membership().unwrap().unwrap();
     let (ring, domain) = (membership.ring, membership.domain);
-    Directory::new(ring, &domain, membership.statement, Some(resolver)).unwrap()
+    Directory::new(ring, &domain, membership.statement, Some(resolver.into())).unwrap()
 }
 
 async fn publish(

@@ -1,6 +1,6 @@
 //! What the ring owner does, and may not do.
 
-use ringway_node::authority::Authority;
+use ringway_node::authority::{Authority, Site};
 use ringway_node::certificate::Role;
 use ringway_node::enrol::join;
 use ringway_node::state::State;
@@ -25,7 +25,7 @@ fn second_init_changes_nothing() {
 fn impossible_options_create_no_folder() {
     let place = Place::new();
     let folder = place.home("another");
-    let unspecified = "0.0.0.0:53".parse().unwrap();
+    let unspecified: Site = "0.0.0.0:53".parse().unwrap();
     let wrong = [
         (|o: &mut ringway_node::authority::InitOptions, _| o.domain = "no domain".to_owned())
             as fn(&mut _, _),
@@ -36,10 +36,11 @@ fn impossible_options_create_no_folder() {
         |o, _| o.group = 17,
         |o, address| o.dns = address,
         |o, address| o.enrol = address,
+        |o, _| o.domain = "localhost".to_owned(),
     ];
     for change in wrong {
         let mut options = place.options();
-        change(&mut options, unspecified);
+        change(&mut options, unspecified.clone());
         let refused = Authority::init(&folder, &options).unwrap_err();
         assert!(refused.is_usage(), "{refused}");
         assert!(!folder.exists());

@@ -37,8 +37,8 @@ impl Place {
     pub(crate) fn options(&self) -> InitOptions {
         InitOptions {
             domain: "ring.test".to_owned(),
-            dns: self.dns,
-            enrol: self.enrol,
+            dns: self.dns.into(),
+            enrol: self.enrol.into(),
             successors: 3,
             group: 9,
             lifetime: ringway_node::limits::CERTIFICATE_LIFETIME,

@@ -1,7 +1,7 @@
 //! An authority whose folder was restored from a backup, as its members meet it.
 
 use ringway_node::certificate::Role;
-use ringway_node::enrol::{bring, join};
+use ringway_node::enrol::{Locator, bring, join};
 use ringway_node::state::{Membership, State};
 
 use crate::place::{Place, files};
@@ -40,8 +40,8 @@ async fn members_bring_what_a_restored_authority_has_forgotten() {
     let late = place.invite("dora", Role::Leaf);
     for name in ["carol", "bob"] {
         let certificate = membership(&place, name).certificate;
-        let dns = Some(place.dns);
-        let brought = bring("ring.test", dns, &carol.statement, &certificate).await;
+        let locator = Locator::new("ring.test", Some(place.dns.into()));
+        let brought = bring(&locator, &carol.statement, &certificate).await;
         assert!(brought.unwrap(), "{name}");
     }
     let refused = place.authority().revoke("alice").unwrap_err().to_string();

@@ -23,7 +23,7 @@ const SHARE: std::ops::Range<usize> = 33..66;
 
 fn at(place: &Place) -> JoinOptions {
     JoinOptions {
-        at: Some(place.enrol),
+        at: Some(place.enrol.into()),
         ..JoinOptions::default()
     }
 }
@@ -59,7 +59,7 @@ async fn invite_read_aloud_is_enough_to_join() {
     let _serving = place.serve().await;
     let invite = place.spoken("alice", 600);
     let options = JoinOptions {
-        resolver: Some(place.dns),
+        resolver: Some(place.dns.into()),
         ..JoinOptions::default()
     };
     let typed = invite.to_ascii_uppercase().replace('-', " ");
@@ -233,7 +233,7 @@ async fn each_failure_says_what_it_is() {
         "{other}"
     );
     let options = JoinOptions {
-        resolver: Some(place.dns),
+        resolver: Some(place.dns.into()),
         ..JoinOptions::default()
     };
     let elsewhere = join_with(&place.home("bob"), &format!("{code}@else.test"), &options).await;
@@ -281,7 +281,7 @@ type Change = Arc<dyn Fn(bool, usize, &mut Vec<u8>) + Send + Sync>;
 async fn relay(place: &Place, change: Change, hold: Option<Arc<Semaphore>>) -> JoinOptions {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = JoinOptions {
-        at: Some(listener.local_addr().unwrap()),
+        at: Some(listener.local_addr().unwrap().into()),
         ..JoinOptions::default()
     };
     let authority = place.enrol;
@@ -421,7 +421,7 @@ async fn replayed_to_the_authority(place: &Place, seen: &Seen) {
 async fn replayed_to_a_member(place: &Place, invite: &str, seen: &Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = JoinOptions {
-        at: Some(listener.local_addr().unwrap()),
+        at: Some(listener.local_addr().unwrap().into()),
         ..JoinOptions::default()
     };
     let frames = said(seen, false);

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use ringway_node::endpoint::Endpoint;
 
 use super::values;
 
@@ -39,8 +40,8 @@ pub(crate) struct JoinArgs {
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::socket)]
     pub(crate) listen: Option<SocketAddr>,
     /// Where the authority enrols, if not where the invitation or the ring's DNS says
-    #[arg(long, value_name = "ADDR:PORT", value_parser = values::socket, conflicts_with_all = ["offline", "with"])]
-    pub(crate) at: Option<SocketAddr>,
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["offline", "with"])]
+    pub(crate) at: Option<Endpoint>,
     /// Print a request for admission instead, for the ring's owner; a router's with --listen, else
     /// a leaf's
     #[arg(long, requires = "name", conflicts_with = "invite")]

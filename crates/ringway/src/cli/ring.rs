@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use ringway_node::authority::DnsServer;
+use ringway_node::endpoint::Endpoint;
 
+use super::addresses::AddressArgs;
 use super::values;
 
 /// The ring owner's commands.
@@ -23,6 +25,8 @@ pub(crate) enum RingCommand {
     Admit(AdmitArgs),
     /// List the members and what became of their invitations
     Members(MembersArgs),
+    /// Show where the authority is, or change it: members learn the new addresses by themselves
+    Address(AddressArgs),
     /// Remove a member for good
     Revoke(RevokeArgs),
     /// Have a member change its key; its name, its role and its address stay
@@ -44,6 +48,7 @@ impl RingCommand {
             RingCommand::Invite(args) => &args.folder,
             RingCommand::Admit(args) => &args.folder,
             RingCommand::Members(args) => &args.folder,
+            RingCommand::Address(args) => &args.folder,
             RingCommand::Revoke(args) => &args.folder,
             RingCommand::Rotate(args) => &args.folder,
             RingCommand::Recover(args) => &args.folder,
@@ -64,21 +69,34 @@ pub(crate) struct AuthorityFolder {
 
 /// `ringway ring init`.
 #[derive(Clone, Debug, Args)]
-#[command(
-    after_help = "Examples:\n  ringway ring init example.org\n  ringway ring init example.org --dns 192.0.2.1:53 --enrol 192.0.2.1:7410\n  ringway ring init example.org --dns 192.0.2.1:53 --enrol 192.0.2.1:7410 --member oslo"
-)]
+#[command(after_help = "\
+Examples:
+  ringway ring init ring.example.org --dns 192.0.2.1:53 --enrol 192.0.2.1:7410
+  ringway ring init ring.example.org --dns authority.example.org:53 --enrol authority.example.org:7410
+  ringway ring init ring.example.org --dns 192.0.2.1:53 --enrol 192.0.2.1:7410 --member oslo
+  ringway ring init ring.example.org --dns 203.0.113.7:53 --dns-listen 10.0.0.2:7453 --enrol 203.0.113.7:7410
+
+What --dns and --enrol say is given to members, who resolve host names each time. Behind a 1:1 NAT or
+a port forward it is the outer address. `ringway ring address` changes all four later.")]
 pub(crate) struct InitArgs {
     /// Domain of the ring; its members' certificates are published below it
     pub(crate) domain: String,
     /// Where the authority is.
     #[command(flatten)]
     pub(crate) folder: AuthorityFolder,
-    /// Address of the embedded DNS server, UDP and TCP
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7453", value_parser = values::socket)]
-    pub(crate) dns: SocketAddr,
-    /// Address at which invited members enrol
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7410", value_parser = values::socket)]
-    pub(crate) enrol: SocketAddr,
+    /// Where members ask the embedded DNS server, UDP and TCP
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7453")]
+    pub(crate) dns: Endpoint,
+    /// Where that listens [default: at the address of --dns if that is this machine's, else at all
+    /// addresses with its port]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = values::socket)]
+    pub(crate) dns_listen: Option<SocketAddr>,
+    /// Where invited members enrol, TCP
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7410")]
+    pub(crate) enrol: Endpoint,
+    /// Where that listens [default: as for --dns-listen]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = values::socket)]
+    pub(crate) enrol_listen: Option<SocketAddr>,
     /// Make this machine a member as well, a router of this name
     #[arg(long, value_name = "NAME")]
     pub(crate) member: Option<String>,

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use ringway_gateway::InfoHash;
+use ringway_node::authority::ListenChange;
 use ringway_node::config::parse_bytes;
 
 /// The highest priority, as the daemon takes it.
@@ -30,6 +31,17 @@ pub(super) fn socket(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| mend.to_owned())
 }
 
+/// Reads where a server is to listen: an address and a port, or `auto`.
+pub(super) fn listen(text: &str) -> Result<ListenChange, String> {
+    if text == "auto" {
+        return Ok(ListenChange::Automatic);
+    }
+    let read = socket(text).map(ListenChange::At);
+    read.map_err(|mend| format!("{mend}, or `auto`"))
+}
+
+/// Reads a number of bytes with an optional unit: `B`, `kB`, `KiB`, `MB`, `MiB`, `GB`, `GiB`, and
+/// `/s` behind it.
 /// Reads a number of bytes above 0, with an optional unit, as configuration files have them.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(text).filter(|bytes| *bytes > 0).ok_or_else(|| {

@@ -17,6 +17,7 @@ use ringway_gateway::service::{
 };
 use ringway_gateway::verdict::{Mode, Settings};
 use ringway_node::control::ControlSocket;
+use ringway_transport::CannotListen;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
@@ -162,7 +163,11 @@ async fn listen(address: SocketAddr, public: bool) -> Result<TcpListener, Failur
     let bound = TcpListener::bind(address).await;
     bound.map_err(|error| {
         Failure::failed(format_args!(
-            "metrics cannot be given at {address}: {error} (--metrics)"
+            "metrics cannot be given at {address} (--metrics): {}",
+            CannotListen {
+                address,
+                source: &error
+            }
         ))
     })
 }

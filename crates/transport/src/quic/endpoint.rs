@@ -20,6 +20,7 @@ use super::tls::{Expected, Identity, Purpose, Shown, from_spki};
 use crate::address::canonical;
 use crate::counters::{Counter, StreamCounters};
 use crate::limits;
+use crate::listening::CannotListen;
 use crate::member::MemberId;
 use crate::places::Places;
 
@@ -160,7 +161,11 @@ impl QuicEndpoint {
         let server = server.transpose()?;
         let endpoint = open(server.clone()).map_err(|error| QuicError::Bind {
             address,
-            reason: error.to_string(),
+            reason: CannotListen {
+                address,
+                source: &error,
+            }
+            .to_string(),
         })?;
         let inner = Arc::new(Inner {
             endpoint,

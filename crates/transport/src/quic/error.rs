@@ -12,7 +12,7 @@ use crate::member::MemberId;
 #[non_exhaustive]
 pub enum QuicError {
     /// The endpoint could not start.
-    #[error("cannot use {address} for QUIC: {reason}; choose another address or port")]
+    #[error("cannot use {address} for QUIC: {reason}")]
     Bind {
         /// The address.
         address: SocketAddr,

@@ -27,6 +27,8 @@ pub(super) enum Kind {
     Pair,
     /// An IP address and a port other than 0.
     Socket,
+    /// A host name or an address, and a port.
+    Endpoint,
     /// The same, or port 0.
     SocketOrAny,
     Choice(&'static [&'static str]),
@@ -83,7 +85,7 @@ pub(super) static FILE: &[Key] = &[
 ];
 
 static NODE: &[Key] = &[
-    key("resolver", Kind::Socket, r#"resolver = "192.0.2.1:53""#),
+    key("resolver", Kind::Endpoint, r#"resolver = "192.0.2.1:53""#),
     key("listen", Kind::Socket, r#"listen = "0.0.0.0:4000""#),
     key("quic", Kind::SocketOrAny, r#"quic = "0.0.0.0:4001""#),
     key("hide_address", Kind::Flag, "hide_address = true"),

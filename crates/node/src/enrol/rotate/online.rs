@@ -1,5 +1,6 @@
 //! Another key by the enrolment port: a real authority on loopback, honest members and others.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use minicbor::bytes::ByteVec;
@@ -34,8 +35,8 @@ impl TestRing {
         let (dns, enrol) = (free_address().unwrap(), free_address().unwrap());
         let options = InitOptions {
             domain: "ring.test".to_owned(),
-            dns,
-            enrol,
+            dns: dns.into(),
+            enrol: enrol.into(),
             successors: 3,
             group: 9,
             lifetime: crate::limits::CERTIFICATE_LIFETIME,
@@ -55,6 +56,10 @@ impl TestRing {
             _stop: stop,
             serving,
         }
+    }
+
+    fn locator(&self) -> Locator {
+        Locator::new("ring.test", Some(self.dns.into()))
     }
 
     fn authority(&self) -> Authority {
@@ -92,15 +97,15 @@ impl TestRing {
 async fn an_asked_member_rotates_despite_lost_replies() {
     let ring_at = TestRing::new().await;
     let (state, rotation) = ring_at.joined("alice").await;
-    let resolver = Some(ring_at.dns);
-    let refused = rotation.ask(resolver).await.unwrap_err();
+    let resolver = ring_at.locator();
+    let refused = rotation.ask(&resolver).await.unwrap_err();
     assert!(refused.to_string().contains("not asked"), "{refused}");
     ring_at.ask("alice");
-    let lost = rotation.ask(resolver).await.unwrap();
+    let lost = rotation.ask(&resolver).await.unwrap();
     // As after a crash: all that is there is the key that it had made.
     let home = ring_at.folder.path().join("alice");
     let again = Rotation::begin(&home, rotation.membership.clone()).unwrap();
-    let reply = again.ask(resolver).await.unwrap();
+    let reply = again.ask(&resolver).await.unwrap();
     assert_eq!(reply.certificate, lost.certificate);
     let rotated = again.adopt(&state, &reply).unwrap();
     assert_eq!(rotated.name, "alice");
@@ -110,7 +115,7 @@ async fn an_asked_member_rotates_despite_lost_replies() {
     let (state, membership) = membership(&home).unwrap();
     assert_eq!(membership.certificate, reply.certificate);
     let next = Rotation::begin(&home, membership).unwrap();
-    let reply = next.ask(resolver).await.unwrap();
+    let reply = next.ask(&resolver).await.unwrap();
     next.adopt(&state, &reply).unwrap();
 }
 
@@ -142,7 +147,7 @@ async fn copied_requests_gain_nothing_without_the_key() {
 
     // Alice herself is not kept from it. A peer that repeats her request afterwards has to have
     // her key, and gets what she got.
-    assert!(alice.ask(Some(ring_at.dns)).await.is_ok());
+    assert!(alice.ask(&ring_at.locator()).await.is_ok());
     let reply = ring_at.reply(&mallory.old, ring, request.as_bytes()).await;
     assert_eq!(reply, None);
     let reply = ring_at.reply(&alice.old, ring, request.as_bytes()).await;
@@ -161,7 +166,7 @@ async fn a_revoked_member_learns_it() {
     let (_, alice) = ring_at.joined("alice").await;
     ring_at.ask("alice");
     ring_at.authority().revoke("alice").unwrap();
-    let refused = alice.ask(Some(ring_at.dns)).await.unwrap_err();
+    let refused = alice.ask(&ring_at.locator()).await.unwrap_err();
     assert!(refused.to_string().contains("revoked"), "{refused}");
 }
 
