@@ -1,6 +1,6 @@
 //! A ring on loopback or on hosts: an authority and members, each a process with a home of its own.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ const ROUTER_PORT: u16 = 7400;
 pub struct RingBuilder {
     program: Program,
     authority: Option<Host>,
+    seen_as: Option<IpAddr>,
     lifetime: Option<String>,
     planned: Vec<Planned>,
 }
@@ -41,6 +42,7 @@ struct Planned {
     absent: bool,
     arguments: Vec<String>,
     host: Option<Host>,
+    seen_as: Option<IpAddr>,
 }
 
 /// A member: its home, and its daemon while that runs.
@@ -76,6 +78,7 @@ impl RingBuilder {
         RingBuilder {
             program,
             authority: None,
+            seen_as: None,
             lifetime: None,
             planned: Vec::new(),
         }
@@ -93,6 +96,23 @@ impl RingBuilder {
     #[must_use]
     pub fn authority_on(mut self, host: &Host) -> RingBuilder {
         self.authority = Some(host.clone());
+        self
+    }
+
+    /// Gives members this address for the authority, as where its host is behind a 1:1 NAT.
+    #[must_use]
+    pub fn authority_seen_as(mut self, address: IpAddr) -> RingBuilder {
+        self.seen_as = Some(address);
+        self
+    }
+
+    /// Gives others this address for the router that was added last, which listens at all that it
+    /// has.
+    #[must_use]
+    pub fn seen_as(mut self, address: IpAddr) -> RingBuilder {
+        if let Some(planned) = self.planned.last_mut() {
+            planned.seen_as = Some(address);
+        }
         self
     }
 
@@ -134,6 +154,7 @@ impl RingBuilder {
             absent: false,
             arguments,
             host: None,
+            seen_as: None,
         });
         self
     }
@@ -176,7 +197,11 @@ impl RingBuilder {
                 .ok_or_else(|| TestbedError("not enough ports".to_owned())),
         };
         let authority = self.authority.as_ref();
-        let [dns, enrol] = OWNER_PORTS.map(|port| address(authority, port));
+        let seen_as = self.seen_as;
+        let [dns, enrol] = OWNER_PORTS.map(|port| {
+            let outer = seen_as.map(|ip| Ok(SocketAddr::new(ip, port)));
+            outer.unwrap_or_else(|| address(authority, port))
+        });
         let mut ring = found(
             folder,
             &authority.map_or_else(|| self.program.clone(), |host| self.program.on(host)),
@@ -186,7 +211,10 @@ impl RingBuilder {
         for planned in self.planned {
             let host = planned.host.as_ref();
             let listen = match planned.router {
-                true => Some(address(host, ROUTER_PORT)?.to_string()),
+                true => Some(match planned.seen_as {
+                    Some(outer) => SocketAddr::new(outer, ROUTER_PORT),
+                    None => address(host, ROUTER_PORT)?,
+                }),
                 false => None,
             };
             let program = host.map_or_else(|| self.program.clone(), |host| self.program.on(host));
@@ -244,13 +272,14 @@ impl Ring {
     fn enrol(
         &self,
         planned: Planned,
-        listen: Option<String>,
+        listen: Option<SocketAddr>,
         program: Program,
     ) -> Result<Member, TestbedError> {
         let Planned {
             name,
             router,
             arguments,
+            seen_as,
             ..
         } = planned;
         let home = self.folder.path().join(&name);
@@ -267,8 +296,13 @@ impl Ring {
             .unwrap_or_default()
             .to_owned();
         let mut join = vec!["join"];
+        let option = match seen_as {
+            Some(_) => "--advertise",
+            None => "--listen",
+        };
+        let listen = listen.map(|listen| listen.to_string());
         if let Some(listen) = &listen {
-            join.extend(["--listen", listen]);
+            join.extend([option, listen]);
         }
         let joined = call(&program, &home, &join, &invite)?
             .pop()

@@ -9,6 +9,7 @@ mod again;
 mod dns;
 mod dns_tcp;
 mod kept;
+mod moving;
 mod publish;
 mod recover;
 mod renew;
@@ -32,6 +33,7 @@ use zeroize::Zeroizing;
 pub use self::address::{AddressChange, ListenChange, RingAddress};
 pub use self::admit::Admitted;
 pub use self::kept::KeptServer;
+pub use self::moving::{InvalidNewAddress, NewAddress};
 pub use self::publish::{
     DnsServer, Fault, InvalidDnsServer, Publication, PublishError, TsigKey, TsigKeyError,
 };
@@ -143,6 +145,18 @@ pub enum AuthorityError {
     /// A time is out of range.
     #[error("a member may be asked for another key for 1 second to 365 days")]
     RotationTime,
+    /// A leaf has no address.
+    #[error("`{0}` is a leaf, which others reach through routers: it has no address that could be changed")]
+    NoRouter(String),
+    /// The router is at that address already.
+    #[error("`{0}` is at {1} already: nothing was changed")]
+    IsThere(String, SocketAddr),
+    /// Others could not reach a router there.
+    #[error("a router needs an address that others can reach, with its port, and not {0}")]
+    NotDialable(SocketAddr),
+    /// Another router is there.
+    #[error("another router has the address {0}: choose another, or move that one first")]
+    AddressTaken(SocketAddr),
     /// A request for another key is not by the member that the owner has named.
     #[error("the request is by `{found}` and not by `{named}`: nothing was changed")]
     OtherMembersRequest {
@@ -212,6 +226,10 @@ impl AuthorityError {
             | AuthorityError::AlreadyRevoked(_)
             | AuthorityError::RunOut(_)
             | AuthorityError::RotationTime
+            | AuthorityError::NoRouter(_)
+            | AuthorityError::IsThere(..)
+            | AuthorityError::NotDialable(_)
+            | AuthorityError::AddressTaken(_)
             | AuthorityError::OtherMembersRequest { .. }
             | AuthorityError::TooManyServers
             | AuthorityError::Validity => true,

@@ -4,6 +4,7 @@ mod boot;
 mod bring;
 mod key;
 mod lookup;
+mod moving;
 mod pulse;
 mod reload;
 mod renew;
@@ -11,6 +12,7 @@ mod routers;
 
 use std::fs::File;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -189,6 +191,8 @@ pub struct Daemon {
     bringer: StatementBringer,
     renewer: CertificateKeeper,
     changes: Changes,
+    /// Where a router is reached.
+    listens: Vec<SocketAddr>,
     ready: Ready,
     configured: Configured,
     messages: Option<Messages>,
@@ -295,20 +299,25 @@ impl Daemon {
         crate::open_files::raise_limit();
         let home = options.home;
         let mut changes = Changes::watch();
-        let Opened {
-            state,
-            membership,
-            config,
-            identity,
-        } = boot::opened(&home).await?;
-        let own = membership.certificate.clone();
+        let opened = boot::opened(&home).await?;
         // The lock before the sockets: a second daemon of this home must not disturb the first.
         let lock = home::lock(&home)?;
         let path = options.control.path;
         let path = path.unwrap_or_else(|| home::socket_path(&home));
         let socket = ControlSocket::bind_for(&path, options.control.group.as_deref()).await?;
-        let (directory, routers) = known(&membership, &config, &state).await?;
-        machine::await_addresses(&listens_at(&config, &own), &mut changes).await;
+        let moving::Ready {
+            opened,
+            directory,
+            routers,
+        } = moving::ready(&home, opened, &mut changes).await?;
+        let Opened {
+            state,
+            membership,
+            config,
+            identity,
+        } = opened;
+        let own = membership.certificate.clone();
+        let listens = listens_at(&config, &own);
         let (network, arrivals) = Network::start(&config, &identity, &own, &directory).await?;
         let endpoint = Arc::clone(network.quic());
         let over_links = Arc::clone(network.over_links());
@@ -352,6 +361,7 @@ impl Daemon {
             bringer,
             renewer,
             changes,
+            listens,
             ready,
             configured,
             messages: Some(messages),
@@ -415,6 +425,7 @@ impl Daemon {
         let following = tokio::spawn(self.routers.run());
         let bringing = tokio::spawn(self.bringer.run());
         let renewing = tokio::spawn(self.renewer.run());
+        let staying = tokio::spawn(moving::watch_addresses(self.listens, self.changes.clone()));
         let disk = (self.state, stored);
         let waking = wake_transfers(
             self.services.transfers.clone(),
@@ -449,7 +460,7 @@ impl Daemon {
         }
         // The socket's file goes when the task that holds it has ended.
         let tasks = [
-            keeping, following, bringing, renewing, waking, watching, serving,
+            keeping, following, bringing, renewing, staying, waking, watching, serving,
         ];
         for task in tasks {
             task.abort();

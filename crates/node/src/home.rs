@@ -5,6 +5,7 @@
 //! | `identity.key` | the Ed25519 secret, 0600 |
 //! | `identity.next` | the next one, 0600, while the member changes its key |
 //! | `ringway.toml` | the configuration |
+//! | `moved` | that a router's certificate names an address which may not be here yet |
 //! | `state.db` | certificate, known routers, transfers |
 //! | `admission.request` | what this machine has asked to be, until it is a member |
 //! | `control.sock` | the control socket, 0600, while the daemon runs |
@@ -73,6 +74,10 @@ pub(crate) fn identity_path(home: &Path) -> PathBuf {
 
 pub(crate) fn next_identity_path(home: &Path) -> PathBuf {
     home.join("identity.next")
+}
+
+pub(crate) fn moved_path(home: &Path) -> PathBuf {
+    home.join("moved")
 }
 
 pub(crate) fn request_path(home: &Path) -> PathBuf {

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-pub(crate) use addresses::AddressArgs;
+pub(crate) use addresses::{AddressArgs, MoveArgs};
 pub(crate) use file::{gate_options, with_file};
 pub(crate) use gate::{
     ApplyArgs, AuditArgs, CachePlace, CheckArgs, ClassifyArgs, ConfirmArgs, DiffArgs, DoctorArgs,

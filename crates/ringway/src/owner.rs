@@ -4,6 +4,7 @@ mod address;
 mod admit;
 mod first;
 mod judge;
+mod moving;
 mod publish;
 mod rotate;
 
@@ -81,6 +82,7 @@ pub(crate) async fn run(context: &Context, command: RingCommand) -> Result<(), F
         RingCommand::Address(args) => address::run(context, args).await,
         RingCommand::Revoke(args) => revoke(context, &args).await,
         RingCommand::Rotate(args) => rotate::run(context, &args).await,
+        RingCommand::Move(args) => moving::run(context, args).await,
         RingCommand::Recover(args) => recover(context, args.folder.dir).await,
         RingCommand::Publish(args) => publish::run(context, &args).await,
         RingCommand::Judge(args) => judge::run(context, args),
@@ -406,6 +408,9 @@ fn state(member: &MemberEntry) -> String {
     let value = serde_json::to_value(member.state).unwrap_or_default();
     let state = value.as_str().unwrap_or("unknown");
     let left = || time_left(member.expires.saturating_sub(unix_seconds()));
+    if let Some(address) = member.moves_to {
+        return format!("{state}, moves to {address}");
+    }
     match (member.rotate_until, member.expires_soon) {
         (Some(_), _) => format!("{state}, asked for a new key"),
         (None, true) => format!("{state}, ends in {}", left()),

@@ -182,10 +182,19 @@ impl Authority {
             ));
         }
         self.room_to_rotate(old.serial(), now)?;
+        let moves_to = self.store.moves_to(old.serial(), now)?;
+        if let Some(to) = moves_to
+            && self.store.address_taken(to)?
+        {
+            return Err(refuse(
+                "another router has the address that this one is to move to: `ringway ring move` names another",
+            ));
+        }
         let fields = CertificateFields {
             member: request.next(),
             name: old.name().clone(),
-            address: old.address(),
+            // A router that moves is elsewhere from now on.
+            address: moves_to.or(old.address()),
             // A router's new position is drawn again, as for one that has joined: it is then not
             // taken for the one that is gone.
             nonce: random()?,
@@ -204,7 +213,7 @@ impl Authority {
 
     /// Whether the statement has room for what a rotation needs, given that this certificate is
     /// asked for already or not.
-    fn room_to_rotate(&self, serial: u64, now: u64) -> Result<(), AuthorityError> {
+    pub(super) fn room_to_rotate(&self, serial: u64, now: u64) -> Result<(), AuthorityError> {
         let mut serials = self.store.serials(now)?;
         serials.asked.remove(&serial);
         let needed = 2 * self.store.certificates_held(serial, now)?;
@@ -268,9 +277,11 @@ impl Store {
     fn ask_rotation(&mut self, serial: u64, until: u64) -> Result<(), DatabaseError> {
         let fail = self.fail();
         let transaction = immediate(&mut self.connection).map_err(&fail)?;
-        let asked = "UPDATE members SET asked = ?2 WHERE serial = ?1";
+        // A move that was not made in its time is not made now.
+        let asked = "UPDATE members SET moves_to = CASE WHEN asked > ?3 THEN moves_to END, asked = ?2
+            WHERE serial = ?1";
         transaction
-            .execute(asked, params![serial, until])
+            .execute(asked, params![serial, until, unix_seconds()])
             .map_err(&fail)?;
         count_change(&transaction).map_err(&fail)?;
         transaction.commit().map_err(fail)

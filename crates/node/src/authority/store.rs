@@ -125,6 +125,8 @@ pub struct MemberEntry {
     pub replaced_by: Option<u64>,
     /// Until when its holder is asked to change its key, Unix seconds.
     pub rotate_until: Option<u64>,
+    /// Where a router goes on as soon as it learns it.
+    pub moves_to: Option<SocketAddr>,
     /// What it is now.
     pub state: MemberState,
 }
@@ -409,7 +411,7 @@ impl Store {
     ) -> std::result::Result<Vec<MemberEntry>, AuthorityError> {
         let fail = self.fail();
         let query =
-            "SELECT certificate, issued, revoked, replaced_by, asked FROM members ORDER BY serial";
+            "SELECT certificate, issued, revoked, replaced_by, asked, moves_to FROM members ORDER BY serial";
         let mut statement = self.connection.prepare(query).map_err(&fail)?;
         let rows = statement
             .query_map([], |row| {
@@ -418,6 +420,7 @@ impl Store {
                     revoked: row.get(2)?,
                     replaced_by: row.get(3)?,
                     asked: row.get(4)?,
+                    moves_to: parsed_option(row, 5)?,
                 };
                 Ok((row.get::<_, Vec<u8>>(0)?, standing))
             })
@@ -520,6 +523,7 @@ struct Standing {
     revoked: Option<u64>,
     replaced_by: Option<u64>,
     asked: Option<u64>,
+    moves_to: Option<SocketAddr>,
 }
 
 fn member_entry(certificate: &Certificate, standing: &Standing, now: u64) -> MemberEntry {
@@ -528,6 +532,7 @@ fn member_entry(certificate: &Certificate, standing: &Standing, now: u64) -> Mem
         revoked,
         replaced_by,
         asked,
+        moves_to,
     } = *standing;
     // What is replaced is revoked, too, so that comes first.
     let state = match (replaced_by, revoked) {
@@ -550,6 +555,7 @@ fn member_entry(certificate: &Certificate, standing: &Standing, now: u64) -> Mem
         revoked,
         replaced_by,
         rotate_until,
+        moves_to: moves_to.filter(|_| rotate_until.is_some()),
         state,
     }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, Document};
 use crate::certificate::Role;
 use crate::endpoint::Endpoint;
 use crate::home;
@@ -21,6 +21,52 @@ impl Config {
         Config::parse(&text, &path)?;
         Ok(home::write_private(&path, text.as_bytes())?)
     }
+}
+
+impl Config {
+    /// A router has gone on from one address to another. Where the file says that it listens at the
+    /// old one it says the new one from now on; else, as behind a port forward, it stays.
+    pub(crate) fn move_listen(
+        home: &Path,
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> Result<(), ConfigError> {
+        let path = home::config_path(home);
+        let text = Document::read(&path)?.text().to_owned();
+        let moved = moved(&text, from, to);
+        if moved == text {
+            return Ok(());
+        }
+        Config::parse(&moved, &path)?;
+        Ok(home::write_private(&path, moved.as_bytes())?)
+    }
+}
+
+/// The text with the new address in the keys of `[node]` that name the old one.
+fn moved(text: &str, from: SocketAddr, to: SocketAddr) -> String {
+    let mut in_node = false;
+    let lines = text.split_inclusive('\n').map(|line| {
+        let trimmed = line.trim();
+        if trimmed.starts_with('[') {
+            in_node = trimmed.starts_with("[node]");
+        }
+        let key = trimmed.split('=').next().unwrap_or_default().trim();
+        let value = trimmed.split('"').nth(1).and_then(|value| value.parse().ok());
+        let value: Option<SocketAddr> = value.filter(|_| in_node);
+        let next = match (key, value) {
+            ("listen", Some(value)) if value == from => Some(to),
+            // Its port is its own.
+            ("quic", Some(value)) if value.ip() == from.ip() => {
+                Some(SocketAddr::new(to.ip(), value.port()))
+            }
+            _ => None,
+        };
+        match value.zip(next) {
+            Some((value, next)) => line.replacen(&value.to_string(), &next.to_string(), 1),
+            None => line.to_owned(),
+        }
+    });
+    lines.collect()
 }
 
 /// What concerns the other role only is not in it.
@@ -73,6 +119,25 @@ fn text(resolver: &Endpoint, address: Option<SocketAddr>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_old_address_in_node_moves() {
+        let (from, to) = ("192.0.2.7:7400", "192.0.2.9:7500");
+        let moves = |text: &str| moved(text, from.parse().unwrap(), to.parse().unwrap());
+        let text = "# listen = \"192.0.2.7:7400\"\n[node]\nlisten = \"192.0.2.7:7400\" # ours\nquic=\"192.0.2.7:443\"\n[ws]\nlisten = \"192.0.2.7:7400\"\n";
+        assert_eq!(
+            moves(text),
+            "# listen = \"192.0.2.7:7400\"\n[node]\nlisten = \"192.0.2.9:7500\" # ours\nquic=\"192.0.2.9:443\"\n[ws]\nlisten = \"192.0.2.7:7400\"\n"
+        );
+        for text in [
+            "[node]\nlisten = \"0.0.0.0:7400\"\n",
+            "[node]\nlisten = \"192.0.2.7:7401\"\n",
+            "[node]\n",
+            "",
+        ] {
+            assert_eq!(moves(text), text);
+        }
+    }
 
     #[test]
     fn the_written_file_is_valid_for_its_role() {

@@ -83,6 +83,21 @@ impl KeyKeeper {
         }
     }
 
+    /// One try, before the member listens anywhere. True if it has another key now.
+    pub(super) async fn at_start(&self) -> bool {
+        let statement = self.directory.statement();
+        let replaced = statement.heir(self.membership.certificate.serial()).is_some();
+        match self.attempt(replaced).await {
+            Ok(Tried::Done) => true,
+            // The daemon finds that out by itself, and says so.
+            Ok(Tried::Lost) => false,
+            Err(reason) => {
+                tracing::warn!(%reason, "this router is to have another certificate and could not get it yet");
+                false
+            }
+        }
+    }
+
     /// `ringway rotate --with` may have been faster.
     fn is_done_on_disk(&self) -> bool {
         let own = self.membership.certificate.member();
@@ -122,6 +137,7 @@ impl KeyKeeper {
         tracing::info!(
             member = rotated.member,
             was = rotated.was,
+            address = rotated.address.map(tracing::field::display),
             "this member has another key"
         );
         Ok(Tried::Done)

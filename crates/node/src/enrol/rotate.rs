@@ -4,6 +4,7 @@
 //! membership changes in two steps, each whole or not at all: the certificate in the database, then
 //! the key's file. A start that finds only the first done does the second.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ringway_transport::Signer as _;
@@ -12,6 +13,7 @@ use super::known::{AskError, Asking, Exchange};
 use super::locate::Locator;
 use crate::certificate::{Certificate, CertificateError};
 use crate::clock::unix_seconds;
+use crate::config::{Config, ConfigError};
 use crate::home::{self, HomeError};
 use crate::identity::{Identity, IdentityError};
 use crate::rotation::{RotationError, RotationReply, RotationRequest};
@@ -28,6 +30,8 @@ pub struct Rotated {
     pub was: String,
     /// `router` or `leaf`, as before.
     pub role: String,
+    /// A router's address, which may be another than before.
+    pub address: Option<SocketAddr>,
     /// The ring's domain.
     pub ring: String,
     /// A router's new position, 64 hex digits.
@@ -70,6 +74,9 @@ pub enum RotateError {
     /// The state could not be stored.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The configuration could not be written.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
 }
 
 impl RotateError {
@@ -173,9 +180,10 @@ impl Rotation {
         if !self.is_for_next(certificate) {
             return Err(RotateError::Unfit("it is for another key"));
         }
-        let same = certificate.name() == old.name() && certificate.address() == old.address();
+        // The owner may move a router, but makes no leaf of it.
+        let same = certificate.name() == old.name() && certificate.role() == old.role();
         if !same || certificate.serial() <= old.serial() {
-            return Err(RotateError::Unfit("it says another name or address"));
+            return Err(RotateError::Unfit("it says another name or role"));
         }
         if statement.heir(old.serial()) != Some(certificate.serial()) {
             return Err(RotateError::Unfit(
@@ -189,6 +197,16 @@ impl Rotation {
         } else {
             statement
         };
+        // Before the certificate: a start that finds only this done listens at the new address with
+        // the old certificate, and comes here again.
+        let moved = old.address().zip(certificate.address());
+        if let Some((from, to)) = moved.filter(|(from, to)| from != to) {
+            Config::move_listen(&self.home, from, to)?;
+            home::write_private(
+                &home::moved_path(&self.home),
+                certificate.serial().to_string().as_bytes(),
+            )?;
+        }
         // With the certificate the change is made: whatever happens from here on, a start finishes
         // it.
         state.set_certificate(certificate, newest)?;
@@ -202,6 +220,7 @@ impl Rotation {
             member: certificate.member().to_string(),
             was: old.member().to_string(),
             role: certificate.role().as_str().to_owned(),
+            address: certificate.address(),
             ring: self.membership.domain.clone(),
             ring_key: certificate.ring_key().map(|key| key.to_string()),
             serial: certificate.serial(),

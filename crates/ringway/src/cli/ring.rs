@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use ringway_node::authority::DnsServer;
 use ringway_node::endpoint::Endpoint;
 
-use super::addresses::AddressArgs;
+use super::addresses::{AddressArgs, MoveArgs};
 use super::values;
 
 /// The ring owner's commands.
@@ -31,6 +31,8 @@ pub(crate) enum RingCommand {
     Revoke(RevokeArgs),
     /// Have a member change its key; its name, its role and its address stay
     Rotate(RingRotateArgs),
+    /// Have a router go on at another address: its name, its files and its links stay
+    Move(MoveArgs),
     /// Take over what members know more than this authority, whose folder is an old copy
     Recover(RecoverArgs),
     /// Bring the ring's records to a DNS server of your own: as a zone file, or by signed updates

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::{not_tested, program, random_bytes, transfer_when};
 
+mod addresses;
 mod boot;
 mod by_dns;
 mod many;

@@ -1,6 +1,5 @@
 //! Another key by the enrolment port: a real authority on loopback, honest members and others.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use minicbor::bytes::ByteVec;

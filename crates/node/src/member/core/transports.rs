@@ -128,10 +128,11 @@ pub(super) fn check_listen(config: &Config, listen: Option<SocketAddr>) -> Resul
     let mend = "name one that is, or 0.0.0.0 for all of them";
     if is_foreign(&listen) {
         let ip = listen.ip();
+        let moved = "if the machine has another address now, `ringway ring move NAME ADDR:PORT` on the owner's machine gives this router a certificate for that, which it takes at its next start";
         let reason = match config.node.listen {
-            Some(_) => format!("{ip} is no address of this machine: {mend}"),
+            Some(_) => format!("{ip} is no address of this machine: {mend}; {moved}"),
             None => format!(
-                "{ip}, in this router's certificate, is no address of this machine; behind a port forward write where \
+                "{ip}, in this router's certificate, is no address of this machine; {moved}; behind a port forward write where \
                  to listen, such as `listen = \"0.0.0.0:{}\"`",
                 listen.port()
             ),
