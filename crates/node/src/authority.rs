@@ -146,7 +146,9 @@ pub enum AuthorityError {
     #[error("a member may be asked for another key for 1 second to 365 days")]
     RotationTime,
     /// A leaf has no address.
-    #[error("`{0}` is a leaf, which others reach through routers: it has no address that could be changed")]
+    #[error(
+        "`{0}` is a leaf, which others reach through routers: it has no address that could be changed"
+    )]
     NoRouter(String),
     /// The router is at that address already.
     #[error("`{0}` is at {1} already: nothing was changed")]

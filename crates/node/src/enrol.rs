@@ -27,9 +27,11 @@ mod known;
 mod locate;
 mod offline;
 mod pake;
+mod place;
 mod renew;
 mod rotate;
 mod server;
+mod store;
 mod tries;
 
 use minicbor::bytes::{ByteArray, ByteVec};

@@ -3,7 +3,7 @@
 //! | name | TXT record |
 //! |---|---|
 //! | `_ring.DOMAIN` | the owner's statement |
-//! | `_enrol.DOMAIN` | where members enrol: the IPv6 or mapped IPv4 address, and the port. Not signed: for those who do not know the owner's key yet |
+//! | `_enrol.DOMAIN` | where members enrol: the IPv6 or mapped IPv4 address, and the port; or `host=NAME:PORT`. Not signed: for those who do not know the owner's key yet |
 //! | `NAME._member.DOMAIN` | that member's certificate |
 //! | `ID._id.DOMAIN` | the same, by member id in base32 |
 //! | `KEY._key.DOMAIN` | the same, by the first 14 bytes of a router's ring key in hex |

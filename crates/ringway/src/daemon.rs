@@ -32,7 +32,7 @@ pub(crate) async fn join(context: &Context, args: JoinArgs) -> Result<(), Failur
     let home = context.home()?;
     let _acting = Acting::owner_of(&home)?;
     if let (true, Some(name)) = (args.offline, &args.name) {
-        return offline::request(context, &home, name, args.listen);
+        return offline::request(context, &home, name, args.listen, args.advertise);
     }
     if let Some(reply) = &args.with {
         let joined = offline::complete(context, &home, reply, args.ring.as_deref())?;
@@ -41,6 +41,7 @@ pub(crate) async fn join(context: &Context, args: JoinArgs) -> Result<(), Failur
     let invite = read_invitation(context, &args.invite)?;
     let options = JoinOptions {
         listen: args.listen,
+        advertise: args.advertise,
         at: args.at,
         resolver: None,
     };

@@ -29,8 +29,9 @@ pub(crate) fn request(
     home: &Path,
     name: &str,
     listen: Option<SocketAddr>,
+    advertise: Option<SocketAddr>,
 ) -> Result<(), Failure> {
-    let request = enrol::request(home, name, listen)?;
+    let request = enrol::request(home, name, listen, advertise)?;
     let object = RequestObject {
         name: request.name().as_str(),
         member: request.member().to_string(),

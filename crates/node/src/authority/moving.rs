@@ -111,7 +111,11 @@ impl Store {
     }
 
     /// Where the router with this certificate is to go on, if it is asked to at `now`.
-    pub(super) fn moves_to(&self, serial: u64, now: u64) -> Result<Option<SocketAddr>, DatabaseError> {
+    pub(super) fn moves_to(
+        &self,
+        serial: u64,
+        now: u64,
+    ) -> Result<Option<SocketAddr>, DatabaseError> {
         let query = "SELECT (SELECT moves_to FROM members WHERE serial = ?1 AND asked > ?2)";
         self.connection
             .query_row(query, params![serial, now], |row| parsed_option(row, 0))
@@ -167,7 +171,11 @@ mod tests {
             self.member(name, Some(address.parse().unwrap()))
         }
 
-        fn rotates(&mut self, old: &Identity, own: &Certificate) -> Result<Rotated, AuthorityError> {
+        fn rotates(
+            &mut self,
+            old: &Identity,
+            own: &Certificate,
+        ) -> Result<Rotated, AuthorityError> {
             let (new, ring) = (Identity::generate().unwrap(), self.authority.ring_id());
             let request = RotationRequest::new(old, &new, &ring, own, unix_seconds());
             self.authority.rotate_asked(&request)
@@ -183,7 +191,10 @@ mod tests {
         let mut owner = Owner::new();
         let (key, own) = owner.router("oslo", "192.0.2.7:7400");
         owner.router("lima", "192.0.2.8:7400");
-        let moving = owner.authority.ask_move("oslo", to("192.0.2.9"), WEEK).unwrap();
+        let moving = owner
+            .authority
+            .ask_move("oslo", to("192.0.2.9"), WEEK)
+            .unwrap();
         let there: SocketAddr = "192.0.2.9:7400".parse().unwrap();
         assert_eq!(moving.moves_to, Some(there));
         assert_eq!(moving.address, own.address(), "until it has done it");
@@ -192,15 +203,24 @@ mod tests {
         assert_eq!(certificate.address(), Some(there));
         assert_eq!(certificate.name(), own.name());
         assert_ne!(certificate.ring_key(), own.ring_key());
-        assert_eq!(rotated.reply.statement.heir(own.serial()), Some(certificate.serial()));
+        assert_eq!(
+            rotated.reply.statement.heir(own.serial()),
+            Some(certificate.serial())
+        );
         let entries = owner.authority.members().unwrap();
-        let oslo: Vec<_> = entries.iter().filter(|entry| entry.name == "oslo").collect();
+        let oslo: Vec<_> = entries
+            .iter()
+            .filter(|entry| entry.name == "oslo")
+            .collect();
         assert_eq!(oslo[0].state, MemberState::Replaced);
         assert_eq!((oslo[1].address, oslo[1].moves_to), (Some(there), None));
         // Its old address is free for another, its new one is not.
         let refused = owner.authority.ask_move("lima", to("192.0.2.9:7400"), WEEK);
         assert!(matches!(refused, Err(AuthorityError::AddressTaken(_))));
-        owner.authority.ask_move("lima", to("192.0.2.7:7400"), WEEK).unwrap();
+        owner
+            .authority
+            .ask_move("lima", to("192.0.2.7:7400"), WEEK)
+            .unwrap();
     }
 
     #[test]
@@ -217,7 +237,10 @@ mod tests {
             ("oslo", "0.0.0.0:7400"),
             ("oslo", "192.0.2.9:0"),
         ] {
-            let refused = owner.authority.ask_move(name, to(address), WEEK).unwrap_err();
+            let refused = owner
+                .authority
+                .ask_move(name, to(address), WEEK)
+                .unwrap_err();
             assert!(refused.is_usage(), "{name} {address}: {refused}");
         }
         assert!("oslo".parse::<NewAddress>().is_err());
@@ -227,14 +250,27 @@ mod tests {
     fn moves_can_be_called_off_and_run_out() {
         let mut owner = Owner::new();
         let (key, own) = owner.router("oslo", "192.0.2.7:7400");
-        owner.authority.ask_move("oslo", to("192.0.2.9"), WEEK).unwrap();
-        let stays = owner.authority.ask_move("oslo", to("192.0.2.7"), WEEK).unwrap();
+        owner
+            .authority
+            .ask_move("oslo", to("192.0.2.9"), WEEK)
+            .unwrap();
+        let stays = owner
+            .authority
+            .ask_move("oslo", to("192.0.2.7"), WEEK)
+            .unwrap();
         assert_eq!((stays.moves_to, stays.rotate_until), (None, None));
         assert!(owner.rotates(&key, &own).is_err(), "nobody has asked it");
         // A move that was not made in time is not made by a later change of the key.
-        owner.authority.ask_move("oslo", to("192.0.2.9"), WEEK).unwrap();
+        owner
+            .authority
+            .ask_move("oslo", to("192.0.2.9"), WEEK)
+            .unwrap();
         let serial = own.serial();
-        owner.authority.store.set_move(serial, Some(1), Some(([192, 0, 2, 9], 7400).into())).unwrap();
+        owner
+            .authority
+            .store
+            .set_move(serial, Some(1), Some(([192, 0, 2, 9], 7400).into()))
+            .unwrap();
         owner.authority.ask_rotation("oslo", WEEK).unwrap();
         let rotated = owner.rotates(&key, &own).unwrap();
         assert_eq!(rotated.certificate.address(), own.address());

@@ -278,7 +278,8 @@ impl Store {
         let fail = self.fail();
         let transaction = immediate(&mut self.connection).map_err(&fail)?;
         // A move that was not made in its time is not made now.
-        let asked = "UPDATE members SET moves_to = CASE WHEN asked > ?3 THEN moves_to END, asked = ?2
+        let asked =
+            "UPDATE members SET moves_to = CASE WHEN asked > ?3 THEN moves_to END, asked = ?2
             WHERE serial = ?1";
         transaction
             .execute(asked, params![serial, until, unix_seconds()])

@@ -410,8 +410,7 @@ impl Store {
         now: u64,
     ) -> std::result::Result<Vec<MemberEntry>, AuthorityError> {
         let fail = self.fail();
-        let query =
-            "SELECT certificate, issued, revoked, replaced_by, asked, moves_to FROM members ORDER BY serial";
+        let query = "SELECT certificate, issued, revoked, replaced_by, asked, moves_to FROM members ORDER BY serial";
         let mut statement = self.connection.prepare(query).map_err(&fail)?;
         let rows = statement
             .query_map([], |row| {

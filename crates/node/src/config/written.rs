@@ -51,7 +51,10 @@ fn moved(text: &str, from: SocketAddr, to: SocketAddr) -> String {
             in_node = trimmed.starts_with("[node]");
         }
         let key = trimmed.split('=').next().unwrap_or_default().trim();
-        let value = trimmed.split('"').nth(1).and_then(|value| value.parse().ok());
+        let value = trimmed
+            .split('"')
+            .nth(1)
+            .and_then(|value| value.parse().ok());
         let value: Option<SocketAddr> = value.filter(|_| in_node);
         let next = match (key, value) {
             ("listen", Some(value)) if value == from => Some(to),

@@ -86,7 +86,9 @@ impl KeyKeeper {
     /// One try, before the member listens anywhere. True if it has another key now.
     pub(super) async fn at_start(&self) -> bool {
         let statement = self.directory.statement();
-        let replaced = statement.heir(self.membership.certificate.serial()).is_some();
+        let replaced = statement
+            .heir(self.membership.certificate.serial())
+            .is_some();
         match self.attempt(replaced).await {
             Ok(Tried::Done) => true,
             // The daemon finds that out by itself, and says so.

@@ -40,8 +40,7 @@ pub(super) async fn ready(
 ) -> Result<Ready, DaemonError> {
     let mut lines = Lines::default();
     loop {
-        let (directory, routers) =
-            known(&opened.membership, &opened.config, &opened.state).await?;
+        let (directory, routers) = known(&opened.membership, &opened.config, &opened.state).await?;
         let own = opened.membership.certificate.clone();
         let listens = listens_at(&opened.config, &own);
         machine::await_addresses(&listens, changes).await;

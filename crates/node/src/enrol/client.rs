@@ -12,17 +12,18 @@ use super::again::{Before, JoiningKey};
 use super::channel::{self, Channel, ChannelError};
 use super::locate::{LocateError, Locator};
 use super::pake::Refusal;
+use super::place::RouterPlace;
+use super::store::{Told, store};
 use super::{Reply, Request};
 use crate::admission::{AdmissionError, Granted, dns_of};
 use crate::certificate::{Certificate, CertificateError, InvalidName, RingId, address_bytes};
-use crate::clock::unix_seconds;
-use crate::config::{Config, ConfigError};
+use crate::config::ConfigError;
 use crate::endpoint::{Addresses, Endpoint};
 use crate::home::{self, HomeError};
 use crate::identity::{Identity, IdentityError};
 use crate::invite::{AnyInvite, NoInvite, SpokenInvite};
 use crate::limits::ENROL_TIME;
-use crate::state::{Membership, State, StateError};
+use crate::state::{State, StateError};
 use crate::statement::{Statement, StatementError};
 use crate::text::printable;
 
@@ -106,11 +107,19 @@ pub enum JoinError {
         /// Its ring.
         ring: String,
     },
-    /// Others could not reach it.
+    /// The address cannot be given to others.
     #[error(
-        "--listen {0} is no address that others can reach: give the machine's own address and a port; `listen` in ringway.toml may differ"
+        "--listen {0} is none that others can reach: name this machine's address and a port; behind a port forward or a 1:1 NAT add `--advertise ADDR:PORT`, with the outer address"
     )]
     Listen(SocketAddr),
+    /// As above, of the outer address.
+    #[error("--advertise {0} is none that others can reach: name an address and a port")]
+    Advertise(SocketAddr),
+    /// The machine does not have it. The invite is not used up.
+    #[error(
+        "--listen {0} is no address of this machine: name one that is, with its port; behind a port forward or a 1:1 NAT name the outer address by `--advertise`. The invite is still good"
+    )]
+    NotHere(SocketAddr),
     /// The other side has not shown that it knows the words.
     #[error(
         "the peer at {address} did not prove that it knows the invite's words: it is not the ring's authority, or somebody is in between; if it happens again, ask for a new invite"
@@ -237,6 +246,8 @@ impl JoinError {
                 | JoinError::AlreadyMember { .. }
                 | JoinError::OtherRingsHome { .. }
                 | JoinError::Listen(_)
+                | JoinError::Advertise(_)
+                | JoinError::NotHere(_)
                 | JoinError::Admission(_)
                 | JoinError::Name(_)
                 | JoinError::OtherRing { .. }
@@ -286,15 +297,17 @@ fn why(refusal: &Refusal) -> String {
 /// What a new member may add to its invite.
 #[derive(Clone, Debug, Default)]
 pub struct JoinOptions {
-    /// Where a router listens; none makes a leaf.
+    /// Where a router listens, an address of this machine. Without it and `advertise` it is a leaf.
     pub listen: Option<SocketAddr>,
+    /// Where others reach a router, if not there: it stands in the certificate.
+    pub advertise: Option<SocketAddr>,
     /// Where the authority is, if not where the invite or the ring's DNS says.
     pub at: Option<Endpoint>,
     /// The DNS server to ask where a spoken invite's ring enrols; none is the system's.
     pub resolver: Option<Endpoint>,
 }
 
-/// Enrols the member whose home is `home` with `invite`; a router listens at `listen`.
+/// Enrols the member whose home is `home` with `invite`; a router is reached at `address`.
 ///
 /// The key is made first and kept, so that a join that was cut off can be repeated with the same
 /// invite. A home whose membership has ended joins again: what is in it stays.
@@ -304,10 +317,10 @@ pub struct JoinOptions {
 pub async fn join(
     home: &Path,
     invite: &str,
-    listen: Option<SocketAddr>,
+    address: Option<SocketAddr>,
 ) -> Result<Joined, JoinError> {
     let options = JoinOptions {
-        listen,
+        advertise: address,
         ..JoinOptions::default()
     };
     join_with(home, invite, &options).await
@@ -323,7 +336,7 @@ pub async fn join_with(
     options: &JoinOptions,
 ) -> Result<Joined, JoinError> {
     let invite: AnyInvite = invite.parse()?;
-    check_listen(options.listen)?;
+    let place = RouterPlace::of(options.listen, options.advertise)?;
     let target = Target::new(&invite, options.at.clone())?;
     home::create_own_folder(home)?;
     let state = State::open(home)?;
@@ -337,12 +350,16 @@ pub async fn join_with(
         home,
         invite: &invite,
         addresses: &addresses,
-        listen: options.listen.or(before.and_then(Before::listens)),
+        reached: place
+            .map(|place| place.advertised)
+            .or(before.and_then(Before::listens)),
         before,
     };
     let asked = timeout(2 * ENROL_TIME, asking.run()).await;
     let (ring, granted) = asked.map_err(|_| JoinError::TimedOut { address })??;
-    store(home, &state, before, &ring, granted)
+    let listen = place.map(|place| place.listen);
+    let told = Told { before, listen };
+    store(home, &state, told, &ring, granted)
 }
 
 /// A new member at the authority.
@@ -350,7 +367,8 @@ struct Asking<'a> {
     home: &'a Path,
     invite: &'a AnyInvite,
     addresses: &'a Addresses,
-    listen: Option<SocketAddr>,
+    /// Where others reach a router.
+    reached: Option<SocketAddr>,
     before: Option<&'a Before>,
 }
 
@@ -415,15 +433,6 @@ impl Target {
     }
 }
 
-/// A router's address must be one that others can reach.
-pub(super) fn check_listen(listen: Option<SocketAddr>) -> Result<(), JoinError> {
-    let unreachable = |address: &SocketAddr| address.ip().is_unspecified() || address.port() == 0;
-    match listen.filter(unreachable) {
-        Some(address) => Err(JoinError::Listen(address)),
-        None => Ok(()),
-    }
-}
-
 /// The ring that is joined: proven, once the channel stands.
 struct Ring {
     id: RingId,
@@ -434,7 +443,7 @@ async fn ask(identity: &Identity, asking: &Asking<'_>) -> Result<(Ring, Reply), 
     let Asking {
         invite,
         addresses,
-        listen,
+        reached,
         ..
     } = *asking;
     let address = addresses.first();
@@ -471,7 +480,7 @@ async fn ask(identity: &Identity, asking: &Asking<'_>) -> Result<(Ring, Reply), 
     let exchange = async {
         let request = Request {
             member: (*identity.member().as_bytes()).into(),
-            address: listen.map(|address| address_bytes(address).into()),
+            address: reached.map(|address| address_bytes(address).into()),
         };
         channel.send(&request).await?;
         channel.receive().await
@@ -545,53 +554,4 @@ fn granted(ring: &Ring, reply: Reply) -> Result<Granted, JoinError> {
             .collect::<Result<_, _>>()?,
         dns,
     })
-}
-
-/// Makes the home a member's; of one that was one before, all else stays.
-pub(super) fn store(
-    home: &Path,
-    state: &State,
-    before: Option<&Before>,
-    ring: &RingId,
-    granted: Granted,
-) -> Result<Joined, JoinError> {
-    let Granted {
-        domain,
-        certificate,
-        mut statement,
-        routers,
-        dns,
-    } = granted;
-    certificate.check_time(unix_seconds())?;
-    if before.is_none() || !home::config_path(home).exists() {
-        Config::write_new(home, &dns, certificate.address())?;
-    }
-    if let Some(before) = before
-        && before.membership.statement.number() > statement.number()
-    {
-        statement = before.membership.statement.clone();
-    }
-    for router in &routers {
-        state.remember_router(router)?;
-    }
-    let joined = Joined {
-        name: certificate.name().to_string(),
-        member: certificate.member().to_string(),
-        role: certificate.role().as_str().to_owned(),
-        ring: domain.clone(),
-        ring_key: certificate.ring_key().map(|key| key.to_string()),
-        address: certificate.address(),
-        again: before.is_some(),
-    };
-    // With a membership on disk the member has joined.
-    let membership = Membership {
-        ring: *ring,
-        domain,
-        certificate,
-        statement,
-    };
-    state.set_membership(&membership)?;
-    // Another key takes the place of the one before; a start would do it as well.
-    super::load_identity(home, &membership.certificate)?;
-    Ok(joined)
 }

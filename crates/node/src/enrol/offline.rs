@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::again::{Before, JoiningKey, key_of};
-use super::client::{JoinError, Joined, store};
+use super::client::{JoinError, Joined};
+use super::place::RouterPlace;
+use super::store::{Told, store};
 use crate::admission::{AdmissionReply, AdmissionRequest};
 use crate::certificate::{Name, RingId};
 use crate::clock::unix_seconds;
@@ -12,8 +14,8 @@ use crate::home;
 use crate::identity::IdentityError;
 use crate::state::State;
 
-/// Makes the request of the machine whose home is `home`, a router's if it listens somewhere. The
-/// home keeps a copy: only a reply to that is taken.
+/// Makes the request of the machine whose home is `home`: a router's if it listens somewhere, or is
+/// reached somewhere (`advertise`). The home keeps a copy: only a reply to that is taken.
 ///
 /// # Errors
 /// When the home is a member's already, the name is none, or the address is none that others can
@@ -22,12 +24,14 @@ pub fn request(
     home: &Path,
     name: &str,
     listen: Option<SocketAddr>,
+    advertise: Option<SocketAddr>,
 ) -> Result<AdmissionRequest, JoinError> {
     let name: Name = name.parse()?;
-    super::client::check_listen(listen)?;
+    let place = RouterPlace::of(listen, advertise)?;
     home::create_own_folder(home)?;
     let before = Before::of(home, &State::open(home)?)?;
     let identity = JoiningKey::begin(home, before.as_ref())?.identity;
+    let listen = place.map(|place| place.advertised);
     let listen = listen.or(before.as_ref().and_then(Before::listens));
     let mut nonce = [0; 16];
     getrandom::fill(&mut nonce).map_err(IdentityError::Random)?;
@@ -70,7 +74,12 @@ pub fn complete(home: &Path, reply: &AdmissionReply, ring: &RingId) -> Result<Jo
     if key_of(home, certified)?.is_none() {
         return Err(JoinError::OtherRequest);
     }
-    let joined = store(home, &state, before, ring, reply.granted.clone())?;
+    // Where its user said that it listens is not kept: at its own address, or at all.
+    let told = Told {
+        before,
+        listen: None,
+    };
+    let joined = store(home, &state, told, ring, reply.granted.clone())?;
     // It has done its work; were it to stay, a later reply to it would still find a member here.
     std::fs::remove_file(&path).ok();
     Ok(joined)

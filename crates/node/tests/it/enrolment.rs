@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ringway_node::authority::{InviteOptions, MemberState};
 use ringway_node::certificate::Role;
+use ringway_node::config::Config;
 use ringway_node::directory::{Directory, DirectoryError};
 use ringway_node::enrol::{JoinOptions, join, join_with};
 use ringway_node::limits::{ENROL_CONNECTIONS, ENROL_TIME};
@@ -311,4 +312,33 @@ async fn first_reply_refuses_used_or_expired_invite() {
         assert_eq!(answer.len(), 3, "{name}: {answer:?}");
         assert_eq!(answer[1], refusal, "{name}");
     }
+}
+
+/// What a router's user has mistyped costs no invite.
+#[tokio::test(flavor = "multi_thread")]
+async fn foreign_listen_addresses_leave_the_invite_good() {
+    let place = Place::new();
+    let _serving = place.serve().await;
+    let invite = place.invite("oslo", Role::Router);
+    let home = place.home("oslo");
+    let at = |listen: &str, advertise: Option<&str>| JoinOptions {
+        listen: Some(listen.parse().unwrap()),
+        advertise: advertise.map(|address| address.parse().unwrap()),
+        ..JoinOptions::default()
+    };
+    for (options, words) in [
+        (at("192.0.2.7:7400", None), "no address of this machine"),
+        (at("0.0.0.0:7400", None), "--advertise"),
+        (at("127.0.0.1:7400", Some("0.0.0.0:7400")), "--advertise"),
+    ] {
+        let refused = join_with(&home, &invite, &options).await.unwrap_err();
+        assert!(refused.is_usage(), "{refused}");
+        assert!(refused.to_string().contains(words), "{refused}");
+    }
+    // As behind a 1:1 NAT.
+    let options = at("0.0.0.0:7400", Some("192.0.2.7:7400"));
+    let joined = join_with(&home, &invite, &options).await.unwrap();
+    assert_eq!(joined.address, Some("192.0.2.7:7400".parse().unwrap()));
+    let config = Config::load(&home).unwrap();
+    assert_eq!(config.node.listen, Some("0.0.0.0:7400".parse().unwrap()));
 }

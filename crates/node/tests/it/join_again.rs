@@ -82,7 +82,7 @@ async fn a_home_joins_again_by_files() {
     // Whatever comes of it, the home has asked DNS.
     let bad = place.invite("bob", Role::Router);
     again(&place, &bad).await.unwrap_err();
-    let request = enrol::request(&place.home("alice"), "alice", None).unwrap();
+    let request = enrol::request(&place.home("alice"), "alice", None, None).unwrap();
     let request = AdmissionRequest::parse(&request.to_text()).unwrap();
     assert_ne!(request.member().to_string(), before.member);
     let admitted = place.authority().admit(&request).unwrap();

@@ -1,10 +1,16 @@
 //! What the ring owner does, and may not do.
 
-use ringway_node::authority::{Authority, Site};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ringway_node::authority::{AddressChange, Authority, Site};
 use ringway_node::certificate::Role;
-use ringway_node::enrol::join;
-use ringway_node::state::State;
+use ringway_node::config::Config;
+use ringway_node::directory::Directory;
+use ringway_node::enrol::{Locator, bring, join};
+use ringway_node::state::{Membership, State};
 use ringway_testbed::free_address;
+use tokio::net::TcpStream;
 
 use crate::place::{Place, files};
 
@@ -88,4 +94,72 @@ fn the_root_key_is_for_its_owner_only() {
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
     }
+}
+
+/// The earlier address stays for those that know no other, until a restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn running_authority_follows_its_addresses() {
+    let place = Place::new();
+    let serving = place.serve().await;
+    let before = place.invite("alice", Role::Leaf);
+    let elsewhere = |address: SocketAddr| SocketAddr::from(([127, 0, 0, 2], address.port()));
+    let change = AddressChange {
+        dns: Some(elsewhere(place.dns).into()),
+        enrol: Some(elsewhere(place.enrol).into()),
+        ..AddressChange::default()
+    };
+    let address = place.authority().change_address(&change).unwrap();
+    assert_eq!(address.former_dns, [place.dns.into()]);
+    while TcpStream::connect(elsewhere(place.enrol)).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for (name, invite) in [("alice", before), ("bob", place.invite("bob", Role::Leaf))] {
+        join(&place.home(name), &invite, None).await.unwrap();
+        let state = State::open(&place.home(name)).unwrap();
+        let statement = state.membership().unwrap().unwrap().statement;
+        let contact = statement.contact().unwrap();
+        assert_eq!(contact.dns, elsewhere(place.dns).into());
+        let config = Config::load(&place.home(name)).unwrap();
+        assert_eq!(config.node.resolver, Some(contact.dns.clone()));
+    }
+    serving.end().await;
+    let _serving = place.serve().await;
+    assert!(TcpStream::connect(elsewhere(place.enrol)).await.is_ok());
+    assert!(TcpStream::connect(place.enrol).await.is_err());
+}
+
+/// A host name is what members are given, and resolved by each of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn members_join_at_host_names() {
+    let (dns, enrol) = (free_address().unwrap(), free_address().unwrap());
+    let named = |address: SocketAddr| Site {
+        advertised: format!("localhost:{}", address.port()).parse().unwrap(),
+        listen: Some(address),
+    };
+    let place = Place::with(|options| {
+        options.dns = named(dns);
+        options.enrol = named(enrol);
+    });
+    let _serving = place.serve().await;
+    let invite = place.invite("alice", Role::Leaf);
+    join(&place.home("alice"), &invite, None).await.unwrap();
+    let config = Config::load(&place.home("alice")).unwrap();
+    let resolver = config.node.resolver.unwrap();
+    assert_eq!(resolver, named(dns).advertised);
+    let membership = State::open(&place.home("alice")).unwrap();
+    let Membership {
+        ring,
+        domain,
+        statement,
+        certificate,
+    } = membership.membership().unwrap().unwrap();
+    // The record at `_enrol` has the name as well, and DNS is asked by its name.
+    let locator = Locator::new(&domain, Some(resolver.clone()));
+    let brought = bring(&locator, &statement, &certificate).await;
+    assert!(matches!(brought, Ok(false)), "{brought:?}");
+    let directory = Directory::new(ring, &domain, statement, Some(resolver)).unwrap();
+    let found = directory.find("alice").await.unwrap();
+    assert_eq!(found.member(), certificate.member());
+    let zone = place.authority().zone_file().unwrap();
+    assert!(zone.contains("@ IN NS localhost.\n"), "{zone}");
 }

@@ -15,7 +15,8 @@ use super::values;
 Examples:
   ringway join < oslo.invite
   ringway join --invite oslo.invite --listen 192.0.2.7:7400
-  ringway join --at 192.0.2.1:7410
+  ringway join --invite oslo.invite --advertise 203.0.113.7:7400
+  ringway join --at authority.example.org:7410
   ringway join --offline --name oslo --listen 192.0.2.7:7400 > oslo.request
   ringway join --with oslo.reply
 
@@ -36,9 +37,13 @@ pub(crate) struct JoinArgs {
     /// File with the invitation; `-` is stdin
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub(crate) invite: PathBuf,
-    /// Address at which other members reach this one; routers need it
+    /// Address of this machine at which a router listens, and others reach it; a leaf has none
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::socket)]
     pub(crate) listen: Option<SocketAddr>,
+    /// Address at which others reach a router, if that is not the one of --listen: behind a 1:1 NAT or
+    /// a port forward. --listen is all addresses with its port then, unless it is given
+    #[arg(long, value_name = "ADDR:PORT", value_parser = values::socket)]
+    pub(crate) advertise: Option<SocketAddr>,
     /// Where the authority enrols, if not where the invitation or the ring's DNS says
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["offline", "with"])]
     pub(crate) at: Option<Endpoint>,
@@ -50,7 +55,7 @@ pub(crate) struct JoinArgs {
     #[arg(long, requires = "offline")]
     pub(crate) name: Option<String>,
     /// File with the owner's reply to the request; `-` is stdin
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["invite", "offline", "listen"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["invite", "offline", "listen", "advertise"])]
     pub(crate) with: Option<PathBuf>,
     /// Identity of the ring that the reply must be from; asked for at a terminal
     #[arg(long, value_name = "RING", requires = "with")]

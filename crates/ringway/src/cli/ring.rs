@@ -53,6 +53,7 @@ impl RingCommand {
             RingCommand::Address(args) => &args.folder,
             RingCommand::Revoke(args) => &args.folder,
             RingCommand::Rotate(args) => &args.folder,
+            RingCommand::Move(args) => &args.folder,
             RingCommand::Recover(args) => &args.folder,
             RingCommand::Publish(args) => &args.folder,
             RingCommand::Judge(args) => &args.folder,

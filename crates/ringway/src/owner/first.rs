@@ -46,7 +46,7 @@ impl First {
         let home = context.home()?;
         let request = {
             let _acting = Acting::owner_of(&home)?;
-            enrol::request(&home, &self.name, Some(self.listen))?
+            enrol::request(&home, &self.name, None, Some(self.listen))?
         };
         let admitted = {
             let _acting = Acting::owner_of(authority)?;

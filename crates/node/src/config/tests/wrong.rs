@@ -33,7 +33,7 @@ pub(super) const FILES: &[WrongFile] = &[
         2,
         &[
             "node.resolver",
-            "an IP address and a port",
+            "a host name or an IP address, and a port",
             "`resolver = \"192.0.2.1:53\"`",
         ],
     ),

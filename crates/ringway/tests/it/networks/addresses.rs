@@ -21,7 +21,9 @@ fn one_to_one(lan: &mut Lan, label: &str, number: u8) -> (Host, IpAddr) {
     let inner = format!("192.168.{number}");
     let plain = Line::plain();
     let outside = format!("{outer}/24");
-    network.attach(&gateway, &lan.switch, &outside, &plain).unwrap();
+    network
+        .attach(&gateway, &lan.switch, &outside, &plain)
+        .unwrap();
     let ends = [format!("{inner}.2/24"), format!("{inner}.1/24")];
     network
         .connect((&host, &ends[0]), (&gateway, &ends[1]), &plain)
@@ -123,7 +125,12 @@ fn members_follow_an_authority_that_moves() {
     let follows = "the ring's DNS is at another address";
     add_address(&lan, "owner", 200);
     let moved = [
-        "ring", "address", "--dns", "10.77.0.200:7453", "--enrol", "10.77.0.200:7410",
+        "ring",
+        "address",
+        "--dns",
+        "10.77.0.200:7453",
+        "--enrol",
+        "10.77.0.200:7410",
     ];
     let address = ring.owner_call(&moved).unwrap();
     assert_eq!(address[0]["former_dns"][0], "10.77.0.1:7453");
@@ -165,7 +172,9 @@ fn router_moves_while_files_are_under_way() {
     }
     readdress(&lan, "oslo", 2, 50);
     wait_for_log(&ring, "oslo", "ringway ring move NAME");
-    let asked = ring.owner_call(&["ring", "move", "oslo", "10.77.0.50"]).unwrap();
+    let asked = ring
+        .owner_call(&["ring", "move", "oslo", "10.77.0.50"])
+        .unwrap();
     assert_eq!(asked[0]["moves_to"], "10.77.0.50:7400");
     let moved = wait_for_certificates(&ring, "oslo", 2);
     assert_eq!(moved["address"], "10.77.0.50:7400");
@@ -183,13 +192,15 @@ fn router_moves_while_files_are_under_way() {
     // Moved while it is off.
     ring.member_mut("oslo").unwrap().terminate().unwrap();
     readdress(&lan, "oslo", 50, 51);
-    ring.owner_call(&["ring", "move", "oslo", "10.77.0.51"]).unwrap();
+    ring.owner_call(&["ring", "move", "oslo", "10.77.0.51"])
+        .unwrap();
     ring.member_mut("oslo").unwrap().start().unwrap();
     wait_for_certificates(&ring, "oslo", 3);
     ring.wait_until_settled().unwrap();
 
     // The certificate is there before the machine has the address.
-    ring.owner_call(&["ring", "move", "oslo", "10.77.0.52"]).unwrap();
+    ring.owner_call(&["ring", "move", "oslo", "10.77.0.52"])
+        .unwrap();
     wait_for_log(&ring, "oslo", "an address that is not this machine's yet");
     readdress(&lan, "oslo", 51, 52);
     let moved = wait_for_certificates(&ring, "oslo", 4);
