@@ -19,8 +19,8 @@ pub(crate) use addresses::{AddressArgs, MoveArgs};
 pub(crate) use file::{gate_options, with_file};
 pub(crate) use gate::{
     ApplyArgs, AuditArgs, CachePlace, CheckArgs, ClassifyArgs, ConfirmArgs, DiffArgs, DoctorArgs,
-    DownArgs, FlowsArgs, GateCommand, GateStatusArgs, LookArgs, PathChoice, QuotasArgs, ReplayArgs,
-    STATE, SignatureArgs, TopArgs, TopBy, UpArgs, WhyArgs,
+    DownArgs, FlowsArgs, GateCommand, GateStatusArgs, LookArgs, PathChoice, PresetArgs, QuotasArgs,
+    ReplayArgs, STATE, SignatureArgs, TopArgs, TopBy, UpArgs, WhyArgs,
 };
 pub(crate) use member::{
     CancelArgs, GetArgs, JoinArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, PutArgs, RotateArgs,

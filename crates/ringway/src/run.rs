@@ -162,6 +162,7 @@ async fn gateway(
 ) -> Result<(), Failure> {
     match command {
         GateCommand::Classify(args) => gate::classify(context, &args),
+        GateCommand::Preset(args) => gate::preset(context, &args),
         GateCommand::Check(args) => gate::check(context, &args),
         GateCommand::Replay(args) => gate::replay(context, &args),
         GateCommand::Up(args) => gate::up(context, &args, kernel).await,

@@ -32,6 +32,7 @@ pub mod border;
 mod class_rules;
 pub mod confinement;
 pub mod conntrack;
+pub mod default_route;
 pub mod hash_worker;
 pub mod inject;
 pub mod kernel;

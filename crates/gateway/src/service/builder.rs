@@ -72,6 +72,8 @@ pub struct BorderConfig {
     /// Where the bpf file system is.
     pub bpffs: PathBuf,
 }
+    /// Interfaces may be missing at the start, and come later.
+    pub late: bool,
 
 /// The first step: what is judged by which policy.
 #[derive(Debug)]

@@ -114,9 +114,9 @@ impl Installation {
             )));
         }
         for name in border.all() {
-            if !is_there(name) {
+            if !is_there(name) && !config.late {
                 return Err(ServiceError::usage(format_args!(
-                    "there is no interface `{name}`"
+                    "there is no interface `{name}` (--late-interfaces: begin without it, it may come later)"
                 )));
             }
         }
@@ -315,9 +315,15 @@ impl Installation {
         match gone {
             None => Ok(()),
             Some(name) => Err(ServiceError::failed(format_args!(
-                "there is no interface `{name}` any more: what crosses the border there is not looked at (give the interface its name back, or start the gateway with its new one)"
+                "there is no interface `{name}`: what crosses the border there is not looked at until there is one of this name (give the interface its name back, or start the gateway with its new one)"
             ))),
         }
+    }
+
+    /// The interfaces that are not there yet: the rules hold for them once they are.
+    pub(super) fn missing(&self) -> Vec<String> {
+        let names = self.rules.border.all().filter(|name| !is_there(name));
+        names.map(str::to_owned).collect()
     }
 
     /// How the redirection is listed, if there was any since the start.
@@ -358,7 +364,9 @@ impl Installation {
 impl System for Installation {
     fn set_up(&self, policy: &Policy, mode: Mode) -> Result<(), ServiceError> {
         let shaping = mode == Mode::Enforce && !policy.classes().is_empty();
-        for (interface, side) in self.sides() {
+        // One that comes later gets its classes as one that has come back (`classes_back`).
+        let there = self.sides().filter(|(interface, _)| is_there(interface));
+        for (interface, side) in there {
             if shaping {
                 self.shape(interface, side, policy)?;
             } else {

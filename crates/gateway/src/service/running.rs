@@ -97,6 +97,12 @@ impl RunningGateway {
     /// Ends. `stays`: what was put into the system stays there, for the next run.
     ///
     /// # Errors
+    /// The interfaces of the border that were not there when this was asked.
+    #[must_use]
+    pub fn missing_interfaces(&self) -> Vec<String> {
+        self.installation.missing()
+    }
+
     /// The first part that did not end as it should; the others have ended all the same.
     pub fn end(mut self, stays: bool) -> Result<(), ServiceError> {
         self.end_parts(stays)

@@ -127,7 +127,7 @@ impl OptionsFile<'_> {
                 option(command, key.get_ref()).map_err(|why| self.wrong(&key.span(), &why))?;
             let values = texts(arg, value.get_ref())
                 .map_err(|why| self.wrong(&value.span(), &format!("`{}`: {why}", key.get_ref())))?;
-            self.check(arg, &values, &value.span())?;
+            self.check(command, arg, &values, &value.span())?;
             if !overridden(command, arg, given) {
                 set.extend(values);
             }
@@ -136,12 +136,22 @@ impl OptionsFile<'_> {
     }
 
     /// Has the option's own definition look at each value, so that the error names the line.
-    fn check(&self, arg: &Arg, values: &[OsString], at: &Range<usize>) -> Result<(), FileError> {
+    fn check(
+        &self,
+        command: &Command,
+        arg: &Arg,
+        values: &[OsString],
+        at: &Range<usize>,
+    ) -> Result<(), FileError> {
         if !arg.get_action().takes_values() {
             return Ok(());
         }
-        // Of a command of its own, in which no other option is missing.
-        let alone = Command::new("ringway").arg(arg.clone().required(false));
+        // Of a command of its own, in which no other option is missing; those that it excludes have
+        // to be known there.
+        let others = command.get_arg_conflicts_with(arg).into_iter().cloned();
+        let alone = Command::new("ringway")
+            .arg(arg.clone().required(false))
+            .args(others.map(|other| other.required(false)));
         let words = std::iter::once(OsString::from("ringway"));
         let checked = alone.try_get_matches_from(words.chain(values.iter().cloned()));
         checked.map(drop).map_err(|error| {
@@ -236,6 +246,7 @@ fn scalar(name: &str, value: &DeValue<'_>) -> Result<OsString, String> {
 mod tests {
     use super::*;
     use crate::cli::Command as Parsed;
+    use crate::cli::gate::PresetChoice;
 
     /// `gate up` with a file of this text and these arguments.
     fn up(text: &str, arguments: &[&str]) -> Result<UpArgs, String> {
@@ -272,7 +283,15 @@ mod tests {
         let args = up(BORDER, &["--inside", "br0", "--policy=home.toml"]).unwrap();
         assert_eq!(
             (args.inside, args.policy),
-            (vec!["br0".to_owned()], "home.toml".into())
+            (vec!["br0".to_owned()], Some("home.toml".into()))
+        );
+        // One of the program's own takes the place of the file's.
+        let args = up(BORDER, &["--preset", "vpn"]).unwrap();
+        assert_eq!((args.policy, args.preset), (None, Some(PresetChoice::Vpn)));
+        let args = up("preset = \"home\"\ninside = \"lan0\"\n", &[]).unwrap();
+        assert_eq!(
+            (args.preset, args.outside.len()),
+            (Some(PresetChoice::Home), 0)
         );
         // Without a value to be given, the other option is.
         let args = up(&format!("{BORDER}enforce = true\n"), &["--observe"]).unwrap();
@@ -302,6 +321,7 @@ mod tests {
             ("inside = { a = 1 }", 1, "or a list of such"),
             ("inside = \"lan0\"\nkeep-audit = \"soon\"", 2, "soon"),
             ("mask = 0o17", 1, "0o17"),
+            ("\npreset = \"castle\"", 2, "castle"),
             ("config = \"x\"", 1, "no option"),
             ("exit-with-stdin = true", 1, "no option"),
             ("[gate]\ninside = \"lan0\"", 1, "`gate` is no option"),

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use ringway_gateway::eve::EveKinds;
 use ringway_gateway::linux::kernel::BPFFS;
 use ringway_gateway::service::EveTarget;
@@ -12,8 +12,10 @@ use ringway_gateway::service::EveTarget;
 use super::swarms::SwarmsArgs;
 use super::values;
 
+mod preset;
 mod quotas;
 
+pub(crate) use preset::{PresetArgs, PresetChoice};
 pub(crate) use quotas::QuotasArgs;
 
 /// The gateway's folder: audit, history, kept files.
@@ -24,6 +26,8 @@ pub(crate) const STATE: &str = "/var/lib/ringway-gate";
 pub(crate) enum GateCommand {
     /// Name the application of every flow in captures (pcap, pcapng)
     Classify(ClassifyArgs),
+    /// Show a policy that comes with the program, to use or to save and edit
+    Preset(PresetArgs),
     /// Read policies and run the tests in them; compile YARA rules
     Check(CheckArgs),
     /// Say what a policy would have done with captures
@@ -168,8 +172,9 @@ pub(crate) struct ReplayArgs {
 
 /// `ringway gate up`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "\
+#[command(group = ArgGroup::new("judged-by").required(true).multiple(true).args(["policy", "preset"]), after_help = "\
 Examples:
+  ringway gate up --preset vpn --inside wg0
   ringway gate up --policy office.toml --inside lan0 --outside wan0
   ringway gate up --policy office.toml --inside lan0 --outside wan0 --enforce --eve /var/log/ringway/eve.json
   ringway gate up --policy office.toml --inside lan0 --outside wan0 --eve unix:/run/collector.sock --eve-types alert,tls,dns
@@ -186,15 +191,26 @@ pub(crate) struct UpArgs {
 
     /// The policy
     #[arg(long, value_name = "FILE")]
-    pub(crate) policy: PathBuf,
+    pub(crate) policy: Option<PathBuf>,
+
+    /// A policy that comes with the program, in place of --policy: `ringway gate preset` lists
+    /// them; `vpn` implies --late-interfaces
+    #[arg(long, value_name = "PRESET", value_enum, conflicts_with = "policy")]
+    pub(crate) preset: Option<PresetChoice>,
 
     /// An interface towards the organisation; can be given several times
     #[arg(long, value_name = "INTERFACE", required = true)]
     pub(crate) inside: Vec<String>,
 
-    /// An interface towards the world; can be given several times
-    #[arg(long, value_name = "INTERFACE", required = true)]
+    /// An interface towards the world; can be given several times; without it those of the default
+    /// routes at the start
+    #[arg(long, value_name = "INTERFACE")]
     pub(crate) outside: Vec<String>,
+
+    /// Begin also while an interface is missing, as one of a VPN or a dialled line may be: what
+    /// crosses it is looked at once it is there
+    #[arg(long)]
+    pub(crate) late_interfaces: bool,
 
     /// The interfaces are ports of a bridge
     #[arg(long)]

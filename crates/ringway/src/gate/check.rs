@@ -10,6 +10,7 @@ use ringway_gateway::scan::{YaraError, YaraFault, YaraRules};
 use ringway_gateway::service::load_hashes;
 use serde::Serialize;
 
+use super::preset::PolicySource;
 use super::rules;
 use super::up::failure;
 use crate::cli::{CheckArgs, gate_options};
@@ -84,7 +85,10 @@ struct CheckedFault<'a> {
 pub(crate) fn check(context: &Context, args: &CheckArgs) -> Result<(), Failure> {
     let set = rules::signatures(&args.signatures)?;
     let mut wrong = None;
-    let policies = args.files.iter().map(|file| check_one(context, file, &set));
+    let policies = args.files.iter().map(|file| {
+        let source = PolicySource::File(file.clone());
+        check_one(context, &source, &set)
+    });
     let rules = (!args.yara.is_empty()).then(|| check_rules(context, &args.yara));
     let hashes = (!args.hashes.is_empty()).then(|| check_hashes(context, &args.hashes));
     let options = args.config.as_deref();
@@ -107,7 +111,7 @@ fn check_options(context: &Context, file: &Path) -> Result<(), Failure> {
     let (args, options) = gate_options(file).map_err(Failure::usage)?;
     // In the order in which `gate up` would find what is wrong.
     let set = rules::signatures(&args.look.signatures)?;
-    check_one(context, &args.policy, &set)?;
+    check_one(context, &PolicySource::of(&args)?, &set)?;
     rules::classifier(set, &args.look)?;
     if !args.yara.is_empty() {
         check_rules(context, &args.yara)?;
@@ -124,7 +128,11 @@ fn check_options(context: &Context, file: &Path) -> Result<(), Failure> {
     };
     context.output.either(CONFIG_SCHEMA, &checked, || {
         let does = if args.enforce { "enforces" } else { "observes" };
-        let (inside, outside) = (args.inside.join(" "), args.outside.join(" "));
+        let outside = match args.outside.as_slice() {
+            [] => "where the default routes lead".to_owned(),
+            named => named.join(" "),
+        };
+        let inside = args.inside.join(" ");
         format!(
             "{}: {options} options; it {does} {inside} <-> {outside}",
             checked.file
@@ -138,11 +146,12 @@ fn show_earlier(failure: &Failure, json: bool) {
     }
 }
 
-fn check_one(context: &Context, file: &Path, set: &SignatureSet) -> Result<(), Failure> {
+fn check_one(context: &Context, source: &PolicySource, set: &SignatureSet) -> Result<(), Failure> {
     let output = context.output;
-    let policy = rules::policy(file, set, output.json())?;
+    let policy = rules::policy_of(source, set, output.json())?;
     let outcomes = policy.try_all();
-    let name = file.display();
+    let name = source.name();
+    let name = name.display();
     for outcome in &outcomes {
         if output.json() {
             output.plain_object(&CheckedTest {

@@ -1,22 +1,21 @@
 //! What the running gateway does at signals, and what its supervisor sees of it: SIGHUP has it load
 //! its policy again, and SIGUSR1 as well as SIGHUP has it open the files of events again.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use ringway_gateway::service::{Controller, GatewayStatus, RunningGateway};
 use ringway_gateway::verdict::Mode;
 use tokio::task::spawn_blocking;
 
-use super::rules;
+use super::preset::PolicySource;
 use crate::signals::{Asked, Reloads};
 use crate::supervisor::Supervisor;
 
-/// Obeys for ever. The policy is that of `file`, with which the gateway was started.
+/// Obeys for ever. The policy is that of `source`, with which the gateway was started.
 pub(super) async fn serve(
     mut reloads: Reloads,
     gateway: &RunningGateway,
-    file: &Path,
+    source: &PolicySource,
     supervisor: &Supervisor,
 ) {
     loop {
@@ -27,20 +26,20 @@ pub(super) async fn serve(
         gateway.reopen_events();
         tracing::info!("files of events are opened again");
         if asked == Asked::Reload {
-            load(gateway.controller(), file).await;
+            load(gateway.controller(), source).await;
             let status = look(gateway.controller()).await;
             supervisor.ready(&status.unwrap_or_default());
         }
     }
 }
 
-async fn load(controller: &Arc<Controller>, file: &Path) {
-    let (controller, file) = (Arc::clone(controller), file.to_owned());
+async fn load(controller: &Arc<Controller>, source: &PolicySource) {
+    let (controller, source) = (Arc::clone(controller), source.clone());
     // It waits for queues and for tools of the system.
     let work = spawn_blocking(move || {
-        let read = rules::policy_text(&file);
+        let read = source.text();
         let read = read.map_err(|failure| failure.message().to_owned());
-        controller.reload(&file, read);
+        controller.reload(&source.name(), read);
     });
     if let Err(error) = work.await {
         tracing::error!(%error, "loading the policy again ended by a fault: the one before may be at work");

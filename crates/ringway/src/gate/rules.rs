@@ -10,6 +10,7 @@ use ringway_gateway::policy::Policy;
 use ringway_gateway::service::{ClassifierConfig, parse_policy};
 use ringway_gateway::{Classifier, SignatureSet};
 
+use super::preset::PolicySource;
 use crate::cli::{LookArgs, SignatureArgs};
 use crate::limits::MAX_MEMBERS_FILE;
 use ringway_terminal::{Failure, report_line};
@@ -83,8 +84,17 @@ fn members(file: Option<&Path>) -> Result<Vec<(SocketAddr, String)>, Failure> {
 
 /// Reads a policy; each fault has had its line on stderr when this fails.
 pub(crate) fn policy(file: &Path, set: &SignatureSet, json: bool) -> Result<Policy, Failure> {
-    let text = policy_text(file)?;
-    parse_policy(file, &text, set).map_err(|errors| {
+    policy_of(&PolicySource::File(file.to_owned()), set, json)
+}
+
+/// The same of one that may be the program's own.
+pub(super) fn policy_of(
+    source: &PolicySource,
+    set: &SignatureSet,
+    json: bool,
+) -> Result<Policy, Failure> {
+    let text = source.text()?;
+    parse_policy(&source.name(), &text, set).map_err(|errors| {
         let mut lines = errors.into_iter();
         let last = lines.next_back().unwrap_or_default();
         for line in lines {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ringway_gateway::limits::RULES_LOOK;
 use ringway_gateway::linux::confinement;
 use ringway_gateway::linux::conntrack::{Conntrack, switch};
+use ringway_gateway::linux::default_route::default_interfaces;
 use ringway_gateway::linux::kernel::Kernel;
 use ringway_gateway::linux::kernel::attach::{AttachPoint, AttachedAt};
 use ringway_gateway::linux::kernel::parts::{MissingPart, Part, Wanted};
@@ -21,6 +22,7 @@ use ringway_transport::CannotListen;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
+use super::preset::PolicySource;
 use super::replay::zone;
 use super::{control, metrics, reload, rules};
 use crate::cli::{CachePlace, DownArgs, PathChoice, UpArgs};
@@ -36,9 +38,11 @@ pub(crate) async fn up(
     args: &UpArgs,
     kernel: Option<Kernel>,
 ) -> Result<(), Failure> {
+    let args = &complete(args)?;
+    let source = PolicySource::of(args)?;
     let (shutdown, reloads) = DaemonSignals::catch()?.split(args.exit_with_stdin);
     let supervisor = Supervisor::of_environment();
-    let claimed = builder(context, args)?
+    let claimed = builder(context, args, &source)?
         .border(border(args))
         .and_then(|bordered| bordered.claim(state(args)))
         .map_err(failure)?;
@@ -57,7 +61,7 @@ pub(crate) async fn up(
         tokio::select! {
             () = control::serve(&socket, gateway.controller()) => {}
             () = measured(measured_at, gateway.controller()) => {}
-            () = reload::serve(reloads, &gateway, &args.policy, &supervisor) => {}
+            () = reload::serve(reloads, &gateway, &source, &supervisor) => {}
             () = supervisor.watch(|| reload::look(gateway.controller())) => {}
             () = shutdown => {}
         }
@@ -67,6 +71,32 @@ pub(crate) async fn up(
     // Of a gateway that was not announced nothing stays.
     let stays = args.leave && announced.is_ok();
     announced.and(gateway.end(stays).map_err(failure))
+}
+
+/// The options with what follows from them and from this machine: where the world is, and whether
+/// interfaces may come later.
+fn complete(args: &UpArgs) -> Result<UpArgs, Failure> {
+    let mut args = args.clone();
+    args.late_interfaces |= args
+        .preset
+        .is_some_and(|choice| choice.preset().awaits_interfaces());
+    if args.outside.is_empty() {
+        if args.bridged {
+            return Err(Failure::usage(
+                "a bridge has no default route by which the world is found: name its port towards the world (--outside)",
+            ));
+        }
+        args.outside = default_interfaces();
+        // By a VPN's own default route the machine itself may go, not what comes from inside.
+        args.outside.retain(|name| !args.inside.contains(name));
+        if args.outside.is_empty() {
+            // Not usage: when the machine has started the route may be there.
+            return Err(Failure::failed(
+                "no default route of this machine says where the world is: name the interface towards it (--outside)",
+            ));
+        }
+    }
+    Ok(args)
 }
 
 /// The in-kernel path, loaded and not yet at work, if it is wanted and can be had.
@@ -80,12 +110,16 @@ pub(crate) fn in_kernel(args: &UpArgs) -> Result<Option<Kernel>, Failure> {
 }
 
 /// What is judged, by which policy and with which scanners.
-fn builder(context: &Context, args: &UpArgs) -> Result<GatewayBuilder, Failure> {
+fn builder(
+    context: &Context,
+    args: &UpArgs,
+    source: &PolicySource,
+) -> Result<GatewayBuilder, Failure> {
     let signatures = rules::signatures(&args.look.signatures)?;
-    let policy = rules::policy(&args.policy, &signatures, context.output.json())?;
+    let policy = rules::policy_of(source, &signatures, context.output.json())?;
     let classifier = rules::classifier(signatures, &args.look)?;
     let policy = NamedPolicy {
-        name: args.policy.display().to_string(),
+        name: source.name().display().to_string(),
         policy: Arc::new(policy),
     };
     let scanners = ScannerConfig {
@@ -109,6 +143,7 @@ fn border(args: &UpArgs) -> BorderConfig {
         mask: args.mask,
         in_kernel: args.path != PathChoice::User,
         bpffs: args.bpffs.bpffs.clone(),
+        late: args.late_interfaces,
     }
 }
 
@@ -209,6 +244,7 @@ fn ready(context: &Context, args: &UpArgs, gateway: &RunningGateway) -> Result<(
         .as_deref()
         .filter(|without| without.len() < Part::ALL.len());
     let (mode, rules) = gateway.controller().in_force();
+    let missing = gateway.missing_interfaces();
     let ready = Ready {
         pid: std::process::id(),
         mode,
@@ -217,8 +253,12 @@ fn ready(context: &Context, args: &UpArgs, gateway: &RunningGateway) -> Result<(
         rules,
         inside: &args.inside,
         outside: &args.outside,
+        missing: &missing,
         cache,
     };
+    for interface in &missing {
+        tracing::warn!(%interface, "there is no such interface yet: what crosses it is looked at once it is there");
+    }
     for placed in cache {
         let AttachedAt {
             interface, at, why, ..
@@ -228,7 +268,7 @@ fn ready(context: &Context, args: &UpArgs, gateway: &RunningGateway) -> Result<(
     }
     context.output.either("ringway.gate.ready/1", &ready, || {
         format!(
-            "{} <-> {}: {}{}, {} rules; `ringway gate flows` shows what it sees",
+            "{} <-> {}: {}{}, {} rules{}; `ringway gate flows` shows what it sees",
             args.inside.join(" "),
             args.outside.join(" "),
             match mode {
@@ -245,6 +285,10 @@ fn ready(context: &Context, args: &UpArgs, gateway: &RunningGateway) -> Result<(
                 }
             },
             rules,
+            match missing.as_slice() {
+                [] => String::new(),
+                missing => format!(" (not there yet: {})", missing.join(", ")),
+            },
         )
     })
 }
@@ -261,6 +305,8 @@ struct Ready<'a> {
     rules: usize,
     inside: &'a [String],
     outside: &'a [String],
+    /// Interfaces that are not there yet.
+    missing: &'a [String],
     /// Where the kernel's connection cache is, in front of the packet filter; nowhere without that
     /// part of the in-kernel path.
     cache: &'a [AttachedAt],

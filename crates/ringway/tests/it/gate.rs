@@ -37,6 +37,7 @@ mod observed;
 mod parts;
 mod policies;
 mod privileges;
+mod presets;
 mod queues;
 mod quotas;
 mod reloads;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use aya::programs::ProgramInfo;
 
 use super::{KernelError, REFUSE_EARLY, ingress};
+use crate::linux::border::number;
 use crate::linux::tool::{IP, Tool, ToolError};
 
 /// What `ethtool -k` says of an interface that takes tags off before its driver's program has the
@@ -62,6 +63,11 @@ pub(super) fn put(
         while_needed: false,
         why,
     };
+    if number(interface).is_none() {
+        // Whether it will have a driver or frames is not known; the packet filter refuses there.
+        let why = "it was not there yet".to_owned();
+        return Ok(placed("filter", Some(why)));
+    }
     if !has_frames(interface) {
         let why = "its packets have no Ethernet header to look behind".to_owned();
         if point == AttachPoint::Xdp {
@@ -155,6 +161,10 @@ fn attach_xdp(interface: &str, programs: &Path) -> Result<(), ToolError> {
 /// Takes ours out of an interface's driver: what is pinned in one of these folders, or has our
 /// program's name. `ip` sees names only with CAP_SYS_ADMIN.
 pub(super) fn detach_xdp(interface: &str, folders: &[PathBuf]) -> Result<(), ToolError> {
+    if number(interface).is_none() {
+        // What was at it has gone with it.
+        return Ok(());
+    }
     let show = ["-details", "link", "show", "dev", interface];
     let Some(shown) = IP.run_if_there(&show)? else {
         return Ok(());

@@ -253,6 +253,11 @@ impl Border {
     /// The same with this program.
     pub(super) fn up_by(&mut self, program: &Program, policy: &str, more: &[&str]) {
         let arguments = self.gate_up(policy, more);
+        self.begin(program, arguments);
+    }
+
+    /// Starts the gateway with these words, and waits until it is at work.
+    pub(super) fn begin(&mut self, program: &Program, arguments: Vec<String>) {
         let log = self.folder.path().join("gateway.log");
         self.daemon = Some(Process::start(program.command(arguments), &log).unwrap());
     }
