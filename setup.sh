@@ -29,7 +29,8 @@ optional=()
 command -v "${CLANG:-clang}" >/dev/null 2>&1 && say "clang is there" || optional+=(clang)
 [[ -e /usr/include/bpf/bpf_helpers.h ]] && say "libbpf's headers are there" || optional+=(libbpf-dev)
 
-# What the tests can do without: those that need it say loudly that they are skipped.
+# What the tests can do without: those that need it say loudly that they are skipped. Docker, 65 MB to fetch, is tested beside
+# where it is there (docker.io); the other neighbours of the gateway are 8 MB together.
 useful=() servers=()
 if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
     peers=()
@@ -39,11 +40,12 @@ if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
     for need in "${peers[@]}" ip:iproute2 ethtool:ethtool nft:nftables iptables:iptables clamd:clamav-daemon /usr/share/clamav-testfiles/clam.exe:clamav-testfiles miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light curl:curl logrotate:logrotate tcpdump:tcpdump postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail knotd:knot unbound:unbound named:bind9 \
         transmission-daemon:transmission-daemon transmission-create:transmission-cli aria2c:aria2 wireguard-go:wireguard-go wg:wireguard-tools amuled:amule-daemon alcc:amule-utils \
         eiskaltdcpp-daemon:eiskaltdcpp-daemon uhub:uhub ngircd:ngircd irssi:irssi prosody:prosody \
-        prometheus:prometheus fever:fever; do
+        prometheus:prometheus fever:fever \
+        ufw:ufw firewall-cmd:firewalld fail2ban-client:fail2ban /usr/lib/podman/netavark:netavark libvirtd:libvirt-daemon-system virsh:libvirt-clients dnsmasq:dnsmasq-base; do
         command=${need%%:*} package=${need#*:}
         if [[ $command == /* && -e $command ]] || PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null 2>&1; then
             say "$command is there"
-        elif [[ $package =~ ^(nginx|postfix|dovecot|procmail|knot|unbound|bind9|clamav|transmission-daemon|amule-daemon|eiskaltdcpp|uhub|ngircd|prosody|prometheus|fever|squid|c-icap|libc-icap) ]]; then
+        elif [[ $package =~ ^(nginx|postfix|dovecot|procmail|knot|unbound|bind9|clamav|transmission-daemon|amule-daemon|eiskaltdcpp|uhub|ngircd|prosody|prometheus|fever|ufw|firewalld|fail2ban|libvirt-daemon|squid|c-icap|libc-icap) ]]; then
             servers+=("$package")
         else
             useful+=("$package")
@@ -113,6 +115,7 @@ if ((${#servers[@]})); then
                     nginx*) service=nginx ;;
                     dovecot*) service=dovecot ;;
                     bind9) service=named ;;
+                    libvirt-daemon-system) service=libvirtd ;;
                     *) service=$package ;;
                 esac
                 systemctl disable "$service" >/dev/null 2>&1 || true

@@ -54,8 +54,15 @@ pub const FILE_STORE_FOLDER: &str = "files";
 
 /// Time between two looks whether the packet filter's rules are as they were put in.
 /// Source: chosen: two short programs each. Until then what a firewall takes out with its own rules
-/// is missing.
+/// is missing, unless the kernel announces the change (nftables).
 pub const RULES_LOOK: Duration = Duration::from_secs(10);
+
+/// Time after a look that a change of the packet filter has caused, within which further changes
+/// cause none.
+/// Source: chosen: a firewall reloads within it (`firewall-cmd --reload`, 0.6 s measured), and
+/// programs that change rules all the time cost at most two looks a second. At its end one look
+/// answers for all of them.
+pub const RULES_SETTLE: Duration = Duration::from_secs(1);
 
 /// Time that the answer of a queue's loop is waited for.
 /// Source: chosen: a loop answers between two batches of packets. Past it that queue is left out of
@@ -143,6 +150,11 @@ pub const CONNTRACK_SOCKET_BUFFER: usize = 8_388_608;
 /// File in the folder of state that holds how the kernel counted before the gateway.
 /// Source: chosen. Past it: it is one file.
 pub const COUNTING_FILE: &str = "conntrack-settings";
+
+/// The file in the state's folder that says which tables and chains of nftables the first rule of
+/// ours has made.
+/// Source: chosen. Without it they stay, empty, when the last rule has gone.
+pub const ABSENT_FILE: &str = "made-for-rules";
 
 /// Age of a look at the kernel's flows that is fresh enough to answer from.
 /// Source: chosen: `gate top` draws once a second. Past it another look is taken.

@@ -9,7 +9,7 @@ use rustix::thread::{
     set_capabilities, set_no_new_privs,
 };
 
-use super::rules::tool;
+use super::family::tool;
 
 /// Queues, marks, rules and classes; and resets.
 const NEEDED: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);

@@ -23,11 +23,12 @@ use std::path::PathBuf;
 
 use super::border::Border;
 use super::class_rules::{CLASS, ClassRules, Ip};
+use super::family::{FAMILIES, Family};
 use super::kernel;
 use super::marks::{Hex, Marks};
-use super::pure_acks::{self, Program};
+use super::pure_acks::Program;
 use super::saved::{is_whole, list, removal, returned_mark, stale, standing};
-use super::tool::{Tool, ToolError};
+use super::tool::ToolError;
 use crate::verdict::Offload;
 
 /// What the kernel forwards passes here.
@@ -46,38 +47,6 @@ pub(super) const CHAINS: [&str; 6] = [CROSSING, FORWARD, UNDECIDED, FREE, MARK, 
 const RESTORE: [&str; 3] = ["--noflush", "--wait", "10"];
 /// What the older one says of it then.
 const LOCK: &str = "xtables lock";
-/// The tools of a version of IP.
-#[derive(Clone, Copy, Debug)]
-struct Family {
-    ip: Ip,
-    save: Tool,
-    restore: Tool,
-    /// Finds pure ACKs.
-    bare: Program,
-}
-
-const FAMILIES: [Family; 2] = [
-    Family {
-        ip: Ip::V4,
-        save: tool("iptables-save"),
-        restore: tool("iptables-restore"),
-        bare: pure_acks::IPV4,
-    },
-    Family {
-        ip: Ip::V6,
-        save: tool("ip6tables-save"),
-        restore: tool("ip6tables-restore"),
-        bare: pure_acks::IPV6,
-    },
-];
-
-pub(super) const fn tool(name: &'static str) -> Tool {
-    Tool {
-        name,
-        package: "iptables",
-    }
-}
-
 /// What the rules are made of.
 #[derive(Clone, Debug)]
 pub struct Rules {
@@ -480,7 +449,7 @@ mod tests {
 
     #[test]
     fn decided_connections_never_reach_the_queue() {
-        let text = rules().text(Ip::V4, &[], Some(super::pure_acks::IPV4));
+        let text = rules().text(Ip::V4, &[], Some(crate::linux::pure_acks::IPV4));
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
         let queue = at(
             "-p tcp -m connmark ! --mark 0x0/0x7f000000 -j NFQUEUE --queue-num 8 --queue-bypass",

@@ -16,7 +16,7 @@ use super::installation::Installation;
 use super::policies::check_requirements;
 use super::queue::{QueueThread, Work};
 use super::quotas::QuotasConfig;
-use super::running::RunningGateway;
+use super::running::{RunningGateway, remove_leftover};
 use super::scanners::{ScannerConfig, Scanners};
 use super::state_lock::StateLock;
 use crate::SignatureSet;
@@ -25,6 +25,7 @@ use crate::classify::Classifier;
 use crate::flow::{TableBounds, first_flow_number};
 use crate::linux::kernel::Kernel;
 use crate::linux::kernel::attach::{AttachPoint, AttachedAt};
+use crate::linux::leftover;
 use crate::linux::priority::reset_priority;
 use crate::linux::terminate::Terminator;
 use crate::policy::Policy;
@@ -71,9 +72,9 @@ pub struct BorderConfig {
     pub in_kernel: bool,
     /// Where the bpf file system is.
     pub bpffs: PathBuf,
-}
     /// Interfaces may be missing at the start, and come later.
     pub late: bool,
+}
 
 /// The first step: what is judged by which policy.
 #[derive(Debug)]
@@ -213,7 +214,8 @@ impl ClaimedGateway {
             accounts: &accounts,
             kernel: kernel.as_mut(),
         };
-        let (queues, cache) = starting.start(terminator, cache_at)?;
+        let started = noted(&state.folder, || starting.start(terminator, cache_at));
+        let (queues, cache) = started?;
         // What answers for packets has been started, and goes first as this thread did.
         reset_priority();
         let scans = plan.scanners.are_there();
@@ -229,6 +231,7 @@ impl ClaimedGateway {
         });
         Ok(RunningGateway {
             controller: Arc::new(controller),
+            watch: None,
             housekeeping: None,
             kernel,
             installation,
@@ -242,6 +245,21 @@ impl ClaimedGateway {
             _lock: lock,
         })
     }
+}
+
+/// Puts rules in, and notes before what of the packet filter is there only for them.
+fn noted<T>(
+    state: &Path,
+    put_in: impl FnOnce() -> Result<T, ServiceError>,
+) -> Result<T, ServiceError> {
+    if let Err(error) = leftover::note(state) {
+        tracing::debug!(%error, "empty chains of iptables will stay");
+    }
+    let put = put_in();
+    if put.is_err() {
+        remove_leftover(state);
+    }
+    put
 }
 
 /// By what quotas are counted, and who is told of those that are used up.

@@ -1,12 +1,13 @@
 //! The policy at work, trials of another one, and what is asked of the queues.
 
+mod housekeeping;
 mod lists;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ use super::reload::Reload;
 use super::status::GatewayStatus;
 use crate::SignatureSet;
 use crate::accounting::{FlowAccount, Grouping};
-use crate::limits::{EVE_STATS, FEED_LOOK, QUEUE_ANSWER, RULES_LOOK};
+use crate::limits::{QUEUE_ANSWER, RULES_LOOK};
 use crate::linux::live::{Order, Totals};
 use crate::policy::{Action, Policy};
 use crate::quota::QuotaRow;
@@ -76,6 +77,8 @@ struct State {
 enum Wake {
     /// There is another time at which a policy is taken back.
     Retimed,
+    /// Somebody has changed the packet filter.
+    RulesChanged,
     /// The gateway ends.
     Closed,
 }
@@ -183,68 +186,6 @@ impl Controller {
             wake,
             wakes: Mutex::new(wakes),
         }
-    }
-
-    /// Takes back policies that are not confirmed in time, puts back rules that other programs take
-    /// out, which it looks for as often as `rules_look` says, and reads lists again that have
-    /// changed. Returns once the gateway ends.
-    pub fn keep_house(&self, rules_look: Duration) {
-        let wakes = held(&self.wakes);
-        let mut looks_at = after(rules_look);
-        let mut feeds_at = after(FEED_LOOK);
-        let mut reports_at = self.written.wants_status.then(|| after(EVE_STATS));
-        loop {
-            let reverts_at = held(&self.state).trial.as_ref().map(|trial| trial.until);
-            let others = [reverts_at, reports_at].into_iter().flatten();
-            let due = others.fold(looks_at.min(feeds_at), Instant::min);
-            let wait = due.saturating_duration_since(Instant::now());
-            match wakes.recv_timeout(wait) {
-                Ok(Wake::Retimed) => {}
-                Ok(Wake::Closed) | Err(RecvTimeoutError::Disconnected) => return,
-                Err(RecvTimeoutError::Timeout) => {
-                    guarded("the earlier policy did not come back", || self.revert());
-                    if Instant::now() >= looks_at {
-                        guarded("the rules were not looked after", || self.put_back());
-                        looks_at = after(rules_look);
-                    }
-                    if Instant::now() >= feeds_at {
-                        guarded("the lists were not looked after", || self.look_at_feeds());
-                        feeds_at = after(FEED_LOOK);
-                    }
-                    if reports_at.is_some_and(|at| Instant::now() >= at) {
-                        self.written.report(self.status());
-                        reports_at = Some(after(EVE_STATS));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Puts the rules back if another program has changed them: a firewall that reloads its own
-    /// takes out all others, and with them the gateway.
-    fn put_back(&self) {
-        let closed = held(&self.changes);
-        if *closed {
-            return;
-        }
-        let InForce { policy, mode, .. } = held(&self.state).now.clone();
-        let looked = self.system.put_back(&policy, mode);
-        if looked == Ok(true) {
-            self.put_back.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(
-                "another program changed the gateway's rules or classes, or put rules before them: they are back"
-            );
-        }
-        let fault = looked.err().map(|failure| failure.to_string());
-        // Housekeeping comes by every few seconds, and one line for each reason is enough.
-        let mut known = held(&self.not_looked_after);
-        if let Some(reason) = fault.as_ref().filter(|_| fault != *known) {
-            tracing::error!(
-                reason,
-                "whether another program changed the gateway's rules is not known, or they could not be put back"
-            );
-        }
-        *known = fault;
     }
 
     /// Waits for a change of policy that is under way; there is none after it.

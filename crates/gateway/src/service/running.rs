@@ -18,8 +18,10 @@ use crate::linux::conntrack::switch;
 use crate::linux::kernel::attach::AttachedAt;
 use crate::linux::kernel::parts::MissingPart;
 use crate::linux::kernel::{Kernel, remove, unhook};
+use crate::linux::leftover;
 use crate::linux::priority::reset_priority;
 use crate::linux::rules::Rules;
+use crate::linux::ruleset_watch::RulesetWatch;
 use crate::linux::shaper;
 use crate::linux::terminate::redirect;
 
@@ -31,6 +33,7 @@ use crate::linux::terminate::redirect;
 #[derive(Debug)]
 pub struct RunningGateway {
     pub(super) controller: Arc<Controller>,
+    pub(super) watch: Option<RulesetWatch>,
     pub(super) housekeeping: Option<JoinHandle<()>>,
     pub(super) kernel: Option<Kernel>,
     pub(super) installation: Installation,
@@ -47,7 +50,8 @@ pub struct RunningGateway {
 
 impl RunningGateway {
     /// Takes back policies that are not confirmed in time from now on, and puts back rules that
-    /// other programs take out; it looks for these as often as `rules_look` says.
+    /// other programs take out; it looks for these when nftables announces a change, and as often
+    /// as `rules_look` says.
     ///
     /// # Errors
     /// The thread does not start.
@@ -63,6 +67,14 @@ impl RunningGateway {
                 ServiceError::failed(format_args!("a thread did not start: {error}"))
             })?;
         self.housekeeping = Some(thread);
+        let controller = Arc::clone(&self.controller);
+        match RulesetWatch::start(move || controller.look_at_rules()) {
+            Ok(watch) => self.watch = Some(watch),
+            // A kernel without nftables: the rules are in iptables' own tables.
+            Err(error) => {
+                tracing::info!(%error, "the kernel announces no changes of the packet filter: they are found by looks");
+            }
+        }
         Ok(())
     }
 
@@ -85,6 +97,12 @@ impl RunningGateway {
         &self.cache
     }
 
+    /// The interfaces of the border that were not there when this was asked.
+    #[must_use]
+    pub fn missing_interfaces(&self) -> Vec<String> {
+        self.installation.missing()
+    }
+
     /// Has the EVE files opened again, by their names, within a second: another program has renamed
     /// them. A file that was renamed or removed is found to be so by itself when the next event is
     /// written.
@@ -97,12 +115,6 @@ impl RunningGateway {
     /// Ends. `stays`: what was put into the system stays there, for the next run.
     ///
     /// # Errors
-    /// The interfaces of the border that were not there when this was asked.
-    #[must_use]
-    pub fn missing_interfaces(&self) -> Vec<String> {
-        self.installation.missing()
-    }
-
     /// The first part that did not end as it should; the others have ended all the same.
     pub fn end(mut self, stays: bool) -> Result<(), ServiceError> {
         self.end_parts(stays)
@@ -113,6 +125,7 @@ impl RunningGateway {
             return Ok(());
         }
         self.controller.close();
+        self.watch = None;
         if let Some(thread) = self.housekeeping.take() {
             // A panic there was reported already.
             thread.join().ok();
@@ -121,6 +134,9 @@ impl RunningGateway {
             kernel.rest();
         }
         let removed = self.installation.end(stays);
+        if !stays {
+            remove_leftover(&self.state);
+        }
         let ended = end_all(std::mem::take(&mut self.queues));
         if let Some(accounts) = self.accounts.take() {
             accounts.end();
@@ -158,6 +174,7 @@ pub fn take_down(interfaces: &[String], bpffs: &Path, state: &Path) -> Result<()
         taken.push(unhook(interface, bpffs).map_err(ServiceError::failed));
     }
     taken.push(redirect::take_down().map_err(ServiceError::failed));
+    remove_leftover(state);
     remove(bpffs);
     taken.push(switch::put_back(state).map_err(|error| {
         ServiceError::failed(format_args!(
@@ -166,4 +183,11 @@ pub fn take_down(interfaces: &[String], bpffs: &Path, state: &Path) -> Result<()
         ))
     }));
     taken.into_iter().collect()
+}
+
+/// Deletes what iptables leaves empty; that it stays does no harm.
+pub(super) fn remove_leftover(state: &Path) {
+    if let Err(error) = leftover::remove(state) {
+        tracing::debug!(%error, "empty chains of iptables stay");
+    }
 }

@@ -8,6 +8,10 @@ use ringway_gateway::linux::kernel::features::{Feature, features};
 use ringway_gateway::linux::shaper::{Lack, Leaf, leaves};
 use ringway_gateway::scan::{Clamd, Takes};
 
+mod neighbours;
+
+use neighbours::neighbours;
+
 use crate::cli::DoctorArgs;
 use ringway_terminal::Failure;
 
@@ -148,6 +152,12 @@ pub(crate) fn doctor(context: &Context, args: &DoctorArgs) -> Result<(), Failure
         context.output.object("ringway.gate.doctor/1", &found)?;
     }
     table.row(&[found.name, found.needed_for, &found.here()]);
+    for neighbour in neighbours() {
+        if context.output.json() {
+            context.output.object("ringway.gate.doctor/1", &neighbour)?;
+        }
+        table.row(&[&neighbour.name, neighbour.needed_for, &neighbour.meaning]);
+    }
     if let Some(address) = &args.clamd {
         let asked = Asked::of(address);
         if context.output.json() {
