@@ -31,8 +31,9 @@ pub struct Marks {
 }
 
 impl Default for Marks {
-    /// 0x7f800000: Kubernetes and Cilium use lower ones, Tailscale gives its packets none of them,
-    /// and the highest is Proxmox VE's.
+    /// 0x7f800000: Kubernetes and Cilium use lower ones, and the highest is Proxmox VE's. Of
+    /// Tailscale's mask, 0xff0000, the highest bit is our lowest, which no connection keeps, and no
+    /// packet behind our chain: Tailscale's come later.
     fn default() -> Self {
         Self { shift: 23 }
     }

@@ -1,9 +1,9 @@
-# ufw: what crosses from inside is allowed, but for one port. `reload` loads all of its rules again.
+# ufw: what crosses from inside is allowed as the how-to says, but for one port. `reload` loads all of its rules again.
 set -e
 case $1 in
 start)
-    ufw default allow routed
     ufw route deny proto tcp to any port 8009
+    ufw route allow in on "$LAN" out on "$WAN"
     ufw --force enable
     ;;
 restart)
