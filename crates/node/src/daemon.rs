@@ -300,11 +300,7 @@ impl Daemon {
         let home = options.home;
         let mut changes = Changes::watch();
         let opened = boot::opened(&home).await?;
-        // The lock before the sockets: a second daemon of this home must not disturb the first.
-        let lock = home::lock(&home)?;
-        let path = options.control.path;
-        let path = path.unwrap_or_else(|| home::socket_path(&home));
-        let socket = ControlSocket::bind_for(&path, options.control.group.as_deref()).await?;
+        let (lock, socket, path) = alone(&home, options.control).await?;
         let moving::Ready {
             opened,
             directory,
@@ -538,6 +534,18 @@ impl Keeping {
         };
         (keys, bringer, renewer)
     }
+}
+
+/// The home for this daemon alone, and where commands reach it.
+async fn alone(
+    home: &Path,
+    control: ControlPlace,
+) -> Result<(File, ControlSocket, PathBuf), DaemonError> {
+    // The lock before the sockets: a second daemon of this home must not disturb the first.
+    let lock = home::lock(home)?;
+    let path = control.path.unwrap_or_else(|| home::socket_path(home));
+    let socket = ControlSocket::bind_for(&path, control.group.as_deref()).await?;
+    Ok((lock, socket, path))
 }
 
 /// Who is known from before.

@@ -111,8 +111,8 @@ pub const DOMAIN_BYTES: usize = 190;
 
 /// Characters of an invite.
 ///
-/// Source: 90 bytes, the longest domain, and the longest host name with its port, in base32. A longer
-/// text is no invite.
+/// Source: 90 bytes, the longest domain, and the longest host name with its port, in base32. A
+/// longer text is no invite.
 pub const INVITE_TEXT: usize = 832;
 
 /// Wrong tries that a spoken invite lets pass.

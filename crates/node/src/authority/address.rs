@@ -195,7 +195,7 @@ impl Store {
                 list.insert(0, before.dns.advertised.clone());
             }
             let mut seen = Vec::new();
-            // Whoever was told the address of now needs no other.
+            // A member that was told the address of now needs no other.
             list.retain(|place| {
                 let is_new = *place != dns.advertised && !seen.contains(place);
                 seen.push(place.clone());

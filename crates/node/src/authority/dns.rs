@@ -169,9 +169,9 @@ fn origin(domain: &str) -> Result<Name, ZoneError> {
     Ok(Name::from_ascii(dotted)?)
 }
 
-/// Builds the zone of `domain` from `records`; `server` is where its name server is reached, `serial`
-/// the number in its SOA. A server that is given by its host name has that one in the zone, and no
-/// address.
+/// Builds the zone of `domain` from `records`; `server` is where its name server is reached,
+/// `serial` the number in its SOA. A server that is given by its host name has that one in the
+/// zone, and no address.
 pub(super) fn build(
     domain: &str,
     server: &Endpoint,

@@ -39,10 +39,8 @@ impl Resolving {
     pub(super) fn new(configured: Option<Endpoint>) -> Result<Resolving, DirectoryError> {
         let address = configured.as_ref().and_then(Endpoint::address);
         let is_named = configured.is_some() && address.is_none();
-        let made = match is_named {
-            true => None,
-            false => Some(resolver(address.as_slice())),
-        };
+        // A host name is looked up when the first question is asked.
+        let made = (!is_named).then(|| resolver(address.as_slice()));
         let current = match (made, address) {
             (Some(Err(error)), Some(_)) => return Err(error),
             (Some(Err(error)), None) => {

@@ -50,9 +50,10 @@ impl RouterPlace {
             IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        let listen = match machine::is_foreign(&advertised) {
-            true => SocketAddr::new(everywhere, advertised.port()),
-            false => advertised,
+        let listen = if machine::is_foreign(&advertised) {
+            SocketAddr::new(everywhere, advertised.port())
+        } else {
+            advertised
         };
         RouterPlace { advertised, listen }
     }

@@ -10,8 +10,8 @@ pub const ENDPOINT_ADDRESSES: usize = 8;
 
 /// For how long a DNS server's host name stands for the addresses that were found.
 ///
-/// Source: chosen: between the TTL of a dynamic name (60 s is usual) and a look-up for each question.
-/// After it the system is asked again; while that knows nothing, the addresses stay.
+/// Source: chosen: between the TTL of a dynamic name (60 s is usual) and a look-up for each
+/// question. After it the system is asked again; while that knows nothing, the addresses stay.
 pub const NAME_SERVER_RESOLVED: Duration = Duration::from_secs(30);
 
 /// Addresses at which each server of a running authority listens.

@@ -40,8 +40,8 @@ pub(crate) struct JoinArgs {
     /// Address of this machine at which a router listens, and others reach it; a leaf has none
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::socket)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Address at which others reach a router, if that is not the one of --listen: behind a 1:1 NAT or
-    /// a port forward. --listen is all addresses with its port then, unless it is given
+    /// Address at which others reach a router, if that is not the one of --listen: behind a 1:1
+    /// NAT or a port forward. --listen is all addresses with its port then, unless it is given
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::socket)]
     pub(crate) advertise: Option<SocketAddr>,
     /// Where the authority enrols, if not where the invitation or the ring's DNS says

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ringway_overlay::Event as RingEvent;
+use ringway_overlay::limits::MAX_STATEMENT;
 use ringway_transport::MemberId;
 
 use crate::certificate::Certificate;
@@ -10,7 +11,7 @@ use crate::link::LinkMessage;
 use crate::member::core::{Core, Signal};
 use crate::member::counters::counters;
 use crate::member::handle::MemberHandle;
-use crate::member::service::{Handled, Service};
+use crate::member::service::{Handled, LinkEvent, Service};
 use crate::state::StateError;
 
 /// Something has changed.
@@ -76,6 +77,16 @@ fn notify_leaves(core: &mut Core, statement: &[u8]) {
     }
 }
 
+/// A peer may have been off while the authority went to another address. Where it asks DNS it gets
+/// no answer then, and statements spread when they are new only.
+fn tell_contact(core: &mut Core, member: &MemberId) {
+    let statement = core.directory.statement();
+    let bytes = statement.as_bytes();
+    if statement.contact().is_some() && bytes.len() <= MAX_STATEMENT {
+        core.send(member, LinkMessage::Statement(bytes.to_vec().into()));
+    }
+}
+
 impl Service for Membership {
     type Command = Command;
 
@@ -94,6 +105,12 @@ impl Service for Membership {
                 core.links.renew_certificate(core.now, &certificate);
                 core.membership.certificate = *certificate;
             }
+        }
+    }
+
+    fn on_link(&mut self, core: &mut Core, event: LinkEvent) {
+        if let LinkEvent::Up(member) = event {
+            tell_contact(core, &member);
         }
     }
 

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use super::*;
 
-/// Bytes of a file; at the line's rate it takes half a minute.
-const LONG: usize = 16 << 20;
+/// Bytes of a file; at the rate of the line it takes some ten seconds.
+const LONG: usize = 10 << 20;
 
 /// Bytes of it that have arrived when an address changes.
 const ARRIVED: u64 = 1 << 20;
@@ -92,7 +92,7 @@ fn wait_for_certificates(ring: &Ring, name: &str, count: usize) -> Value {
 }
 
 #[test]
-fn authority_and_router_work_behind_one_to_one_nat() {
+fn authority_and_router_work_behind_full_nat() {
     let Some(network) = Network::or_skip("behind 1:1 NAT").unwrap() else {
         return;
     };
@@ -146,7 +146,6 @@ fn members_follow_an_authority_that_moves() {
     // One that was off learns it from another member: the old address is silent.
     ring.member_mut("quito").unwrap().start().unwrap();
     wait_for_log(&ring, "quito", follows);
-    ring.wait_until_settled().unwrap();
     // What only the authority gives, at its new place.
     for name in ["oslo", "quito"] {
         ring.owner_call(&["ring", "rotate", name]).unwrap();
@@ -186,7 +185,6 @@ fn router_moves_while_files_are_under_way() {
     }
     let config = fs::read_to_string(ring.folder().join("oslo/ringway.toml")).unwrap();
     assert!(config.contains("listen = \"10.77.0.50:7400\""), "{config}");
-    ring.wait_until_settled().unwrap();
     ping(&ring, "quito", "oslo", "udp://");
 
     // Moved while it is off.
@@ -196,7 +194,7 @@ fn router_moves_while_files_are_under_way() {
         .unwrap();
     ring.member_mut("oslo").unwrap().start().unwrap();
     wait_for_certificates(&ring, "oslo", 3);
-    ring.wait_until_settled().unwrap();
+    ping(&ring, "lima", "oslo", "udp://");
 
     // The certificate is there before the machine has the address.
     ring.owner_call(&["ring", "move", "oslo", "10.77.0.52"])
