@@ -4,18 +4,21 @@
 //! A certificate counts because the ring owner signed it, not because of where it came from. DNS is
 //! asked only for what is not known here; when it does not answer, everybody known stays known.
 
+mod published;
 mod resolving;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::rr::{RData, RecordType};
 use ringway_overlay::RingKey;
 use ringway_transport::{Address, MemberId};
 use tokio::sync::Notify;
 
+pub use self::published::published;
 #[cfg(test)]
 pub(crate) use self::resolving::resolver;
 pub(crate) use self::resolving::resolver_at;
@@ -572,15 +575,8 @@ impl Directory {
                 ));
             }
         };
-        let found = lookup
-            .answers()
-            .iter()
-            .find_map(|record| match &record.data {
-                RData::TXT(txt) => zone::from_txt(txt.txt_data.iter().map(AsRef::as_ref)),
-                _ => None,
-            });
         // Somebody else's text there, such as a wildcard's, denies nothing.
-        found.ok_or_else(|| {
+        record_of(&lookup).ok_or_else(|| {
             let reason = "what stands there is no record of a ring".to_owned();
             DirectoryError::Unavailable(shown.to_owned(), reason)
         })
@@ -764,6 +760,15 @@ impl Known {
         }
         self.absent.insert(record, Instant::now());
     }
+}
+
+/// The first record of ours in an answer.
+fn record_of(lookup: &Lookup) -> Option<Vec<u8>> {
+    let mut answers = lookup.answers().iter();
+    answers.find_map(|record| match &record.data {
+        RData::TXT(txt) => zone::from_txt(txt.txt_data.iter().map(AsRef::as_ref)),
+        _ => None,
+    })
 }
 
 #[cfg(test)]

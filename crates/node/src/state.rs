@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ringway_transport::MemberId;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 
 use crate::certificate::{Certificate, RingId};
 use crate::clock::unix_seconds;
@@ -112,6 +112,26 @@ impl State {
         let path = home::state_path(home);
         let connection = Mutex::new(database::open(&path, MIGRATIONS)?);
         Ok(State { path, connection })
+    }
+
+    /// The membership in `home` as it is on disk, of which nothing is changed: neither a table of
+    /// an earlier build, nor anything where there is none.
+    ///
+    /// # Errors
+    /// When it is there and cannot be read.
+    pub fn examine(home: &Path) -> Result<Option<Membership>> {
+        let path = home::state_path(home);
+        if !path.try_exists().unwrap_or(true) {
+            return Ok(None);
+        }
+        let failed = |source| DatabaseError::new(&path, source);
+        let opened = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+        let connection = opened.map_err(failed)?;
+        connection
+            .busy_timeout(Duration::from_secs(2))
+            .map_err(failed)?;
+        let connection = Mutex::new(connection);
+        State { path, connection }.membership()
     }
 
     /// The folder that the state is in.

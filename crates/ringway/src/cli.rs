@@ -2,6 +2,7 @@
 //! completions and `docs/reference/cli.md` are made.
 
 mod addresses;
+mod doctor;
 mod file;
 mod gate;
 mod member;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub(crate) use addresses::{AddressArgs, MoveArgs};
+pub(crate) use doctor::CheckupArgs;
 pub(crate) use file::{gate_options, with_file};
 pub(crate) use gate::{
     ApplyArgs, AuditArgs, CachePlace, CheckArgs, ClassifyArgs, ConfirmArgs, DiffArgs, DoctorArgs,
@@ -42,6 +44,7 @@ Examples:
   ringway join < invitation.txt            enrol this machine
   ringway send report.pdf oslo             send a file to a member by name
   ringway gate classify border.pcapng      name the application of every flow
+  ringway doctor                           what stands in the way, and the mend
 
 `ringway help COMMAND` is `ringway COMMAND --help`.
 Exit codes: 0 done, 1 failed, 2 wrong usage.
@@ -73,10 +76,16 @@ pub(crate) const MEANT: &[(&str, &str)] = &[
     ("log", "gate audit"),
     ("logs", "gate audit"),
     ("stop", "cancel"),
+    ("check", "doctor"),
+    ("diagnose", "doctor"),
+    ("debug", "doctor"),
+    ("health", "doctor"),
+    ("troubleshoot", "doctor"),
+    ("verify", "doctor"),
 ];
 
 /// What `--version` says: the release, and the commit with its date.
-const VERSION: &str = if ringway_node::INSECURE {
+pub(crate) const VERSION: &str = if ringway_node::INSECURE {
     concat!(
         env!("CARGO_PKG_VERSION"),
         " (",
@@ -170,6 +179,9 @@ pub(crate) enum Command {
     /// Says where the benchmarks are: `ringway-bench`
     #[command(hide = true, disable_help_flag = true)]
     Bench(MovedArgs),
+    /// Look for what stands in the way on this machine, and name the mend: clock, DNS, ports, NAT,
+    /// firewall, permissions, certificate, disk
+    Doctor(CheckupArgs),
     /// Print a completion script for a shell
     #[command(
         after_help = "Examples:\n  ringway completions bash > ~/.local/share/bash-completion/completions/ringway"

@@ -39,6 +39,18 @@ impl Context {
         Ok(home::socket_path(&home))
     }
 
+    /// The folder of the member that commands reach, as far as that can be told: the home folder
+    /// or, unless that was chosen or has a member of its own, that of this machine's service.
+    pub(crate) fn member_home(&self) -> Result<PathBuf, Failure> {
+        let home = self.own_home()?;
+        let service = Path::new(SERVICE_HOME);
+        let own = self.chosen_home().is_some() || home::config_path(&home).exists();
+        if !own && service.exists() {
+            return Ok(service.to_owned());
+        }
+        Ok(home)
+    }
+
     /// The home folder that the option names, else the environment.
     pub(crate) fn chosen_home(&self) -> Option<PathBuf> {
         let option = self.global.home.clone();

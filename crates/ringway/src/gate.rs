@@ -21,11 +21,11 @@ mod top;
 mod up;
 mod why;
 
-pub(crate) use ask::{apply, audit, confirm, status};
+pub(crate) use ask::{apply, ask_status, audit, confirm, status};
 pub(crate) use check::check;
 pub(crate) use classify::classify;
 pub(crate) use diff::diff;
-pub(crate) use doctor::doctor;
+pub(crate) use doctor::{doctor, needs};
 pub(crate) use earlier::move_state;
 pub(crate) use flows::flows;
 pub(crate) use history::flow_history;

@@ -233,3 +233,36 @@ pub(crate) const SUPERVISOR_STATUS: usize = 200;
 /// Source: chosen: the kernel takes microseconds for all processes of a session. Past it a terminal
 /// that is still there stays, and the signal was meant to have the configuration loaded again.
 pub(crate) const HANG_UP: Duration = Duration::from_millis(200);
+
+/// Time that one check of `ringway doctor` may take.
+/// Source: chosen: two tries of each DNS server take 8 s. Past it the check keeps what it has found
+/// and says that it has not finished.
+pub(crate) const DOCTOR_CHECK: Duration = Duration::from_secs(20);
+
+/// Time that another program may take that `ringway doctor` asks.
+/// Source: chosen: those that are asked answer within a second. Past it the program is ended, and
+/// counts as one that is not there.
+pub(crate) const DOCTOR_PROGRAM: Duration = Duration::from_secs(5);
+
+/// Bytes of such a program's answer.
+/// Source: chosen: the rules of a busy firewall are some hundred KB. Past it the rest is not read.
+pub(crate) const DOCTOR_OUTPUT: u64 = 4_194_304;
+
+/// Time that a daemon may take to answer `ringway doctor`.
+/// Source: chosen: it answers within milliseconds unless it stands still. Past it the daemon counts
+/// as one that does not answer.
+pub(crate) const DOCTOR_ANSWER: Duration = Duration::from_secs(5);
+
+/// Linked peers whose paths `ringway doctor` asks the daemon about.
+/// Source: chosen: what is wrong with the machine's own line shows with any of them. Past it peers
+/// are not asked about.
+pub(crate) const DOCTOR_PEERS: usize = 5;
+
+/// Rules of a firewall that one packet is followed through.
+/// Source: chosen: a hundred times what a busy firewall has on one way. Past it the way is not
+/// known.
+pub(crate) const DOCTOR_RULES: usize = 100_000;
+
+/// Lines of each service's log in the file of `ringway doctor --support`.
+/// Source: chosen: a start, and what came before it. Earlier ones are left out.
+pub(crate) const DOCTOR_LOG_LINES: usize = 500;

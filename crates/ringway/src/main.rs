@@ -13,6 +13,7 @@
 //! | `request` | the control socket as the commands see it |
 //! | `status`, `transfers`, `reach` | the commands that ask the daemon |
 //! | `gate` | `gate classify` |
+//! | `doctor` | what stands in the way on this machine, and the mend |
 //! | `service` | `service …`: what systemd needs to run the daemons |
 //! | `pages` | completions, man pages and the Markdown reference |
 //! | `demo` | the main job on one machine, as separate processes of this very program |
@@ -21,13 +22,14 @@
 //! | `limits` | every bound |
 //!
 //! A command never reads the member's files by itself: it asks the daemon, over the socket in the
-//! home folder. Only `join`, `node`, `rotate` and `ring …` open them.
+//! home folder. Only `join`, `node`, `rotate`, `doctor` and `ring …` open them.
 
 mod acting;
 mod cli;
 mod context;
 mod daemon;
 mod demo;
+mod doctor;
 mod gate;
 mod limits;
 mod offline;

@@ -27,8 +27,8 @@ pub(crate) async fn ping(context: &Context, args: PingArgs) -> Result<(), Failur
     }
     if times.is_empty() {
         return Err(Failure::failed(format_args!(
-            "{} did not answer {sent} pings",
-            args.peer
+            "{} did not answer {sent} pings: `ringway path {}` says which ways there are",
+            args.peer, args.peer
         )));
     }
     context.output.note(&ping_summary(sent, &times));
@@ -83,7 +83,9 @@ pub(crate) async fn path(context: &Context, args: PathArgs) -> Result<(), Failur
         .output
         .either("ringway.paths/1", &found, || paths_text(&found))?;
     match found.reason {
-        Some(reason) if !found.linked => Err(Failure::failed(reason)),
+        Some(reason) if !found.linked => Err(Failure::failed(format_args!(
+            "{reason}; `ringway doctor` looks for what stands in the way on this machine"
+        ))),
         _ => Ok(()),
     }
 }

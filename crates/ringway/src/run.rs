@@ -15,7 +15,8 @@ use tokio::runtime::{Builder, Runtime};
 use crate::cli::{Cli, Command, GateCommand, MEANT, RingCommand, with_file};
 use crate::context::Context;
 use crate::{
-    daemon, demo, gate, limits, owner, pages, reach, records, rotate, service, status, transfers,
+    daemon, demo, doctor, gate, limits, owner, pages, reach, records, rotate, service, status,
+    transfers,
 };
 
 /// Where `ringway bench` went.
@@ -148,6 +149,7 @@ async fn dispatch(
         Command::Get(args) => records::get(context, args).await?,
         Command::Gate(command) => gateway(context, command, kernel).await?,
         Command::Service(command) => service::run(context, &command)?,
+        Command::Doctor(args) => doctor::doctor(context, &args).await?,
         Command::Bench(_) => return Err(Failure::usage(BENCHMARKS_MOVED)),
         Command::Completions(args) => pages::completions(context, &args)?,
         Command::Man(args) => pages::man(context, &args)?,

@@ -166,7 +166,7 @@ impl Config {
     ///
     /// # Errors
     /// With the key and the mend.
-    pub(crate) fn check_role(&self, role: Role) -> Result<(), ConfigError> {
+    pub fn check_role(&self, role: Role) -> Result<(), ConfigError> {
         let has = |key| self.document.has(key);
         let refused = match role {
             Role::Router if self.node.hide_address => Some((

@@ -15,7 +15,7 @@ use crate::limits::CONTROL_LINE;
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No program listens at the socket.
-    #[error("no member daemon runs at {}: start it with `ringway node`{}", path.display(), unusual(source))]
+    #[error("no member daemon runs at {}: start it with `ringway node`{}; `ringway doctor` says what stands in its way", path.display(), unusual(source))]
     NotRunning {
         /// The socket tried.
         path: PathBuf,

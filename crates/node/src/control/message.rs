@@ -191,6 +191,23 @@ pub struct Status {
     pub counters: BTreeMap<String, u64>,
     /// Caps on what transfers send.
     pub caps: Vec<CapStatus>,
+    /// What a leaf knows of the NAT before it; none of a router, of a leaf that no parent has heard
+    /// yet, and from a daemon of a build that does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nat: Option<NatStatus>,
+}
+
+/// What lies between a leaf and the Internet, as its parents see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NatStatus {
+    /// The UDP addresses from which parents hear this member, such as `udp://192.0.2.1:4000`. Those
+    /// that differ in their ports show a NAT with a port for each destination.
+    pub heard_from: Vec<String>,
+    /// The address that the home router has mapped for it, if it was asked and gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapped: Option<String>,
+    /// Whether the home router was asked for a port.
+    pub asked: bool,
 }
 
 /// A cap on what transfers send.

@@ -67,6 +67,7 @@ fn of_core(core: &Core) -> Status {
         counters: BTreeMap::new(),
         // The member's task does not know the transfers.
         caps: Vec::new(),
+        nat: None,
     }
 }
 

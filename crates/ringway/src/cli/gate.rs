@@ -435,7 +435,7 @@ pub(crate) struct ControlArgs {
 }
 
 /// Where the daemon is asked.
-const CONTROL: &str = "/run/ringway/gate.sock";
+pub(super) const CONTROL: &str = "/run/ringway/gate.sock";
 
 /// `ringway gate down`.
 #[derive(Clone, Debug, Args)]

@@ -132,6 +132,7 @@ mod tests {
             transports: Vec::new(),
             counters: BTreeMap::new(),
             caps: Vec::new(),
+            nat: None,
         }
     }
 

@@ -31,6 +31,17 @@ pub(crate) async fn status(context: &Context, args: &GateStatusArgs) -> Result<(
     }
 }
 
+/// What the gateway says that is asked at `socket`.
+pub(crate) async fn ask_status(
+    context: &Context,
+    socket: &Path,
+) -> Result<Box<GatewayStatus>, Failure> {
+    match ask(context, socket, &Request::Status).await? {
+        Reply::Status(status) => Ok(status),
+        other => Err(unexpected(&other)),
+    }
+}
+
 pub(super) fn text(status: &GatewayStatus) -> String {
     let mut table = Table::default();
     let mut field = |name: &str, value: String| table.row(&[name, &value]);

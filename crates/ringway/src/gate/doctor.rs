@@ -2,8 +2,10 @@
 //! this machine has.
 
 use std::io::ErrorKind;
+use std::path::Path;
 
 use ringway_gateway::linux::conntrack::{Conntrack, switch};
+use ringway_gateway::linux::kernel::BPFFS;
 use ringway_gateway::linux::kernel::features::{Feature, features};
 use ringway_gateway::linux::shaper::{Lack, Leaf, leaves};
 use ringway_gateway::scan::{Clamd, Takes};
@@ -130,6 +132,14 @@ impl LeafFound {
         }
         here
     }
+}
+
+/// Each thing that the in-kernel path and the counts of flows need, at the usual place of pinned
+/// programs.
+pub(crate) fn needs() -> Vec<Feature> {
+    let mut all = features(Path::new(BPFFS));
+    all.push(counting());
+    all
 }
 
 /// Shows each thing that is needed, and whether it is there.

@@ -11,6 +11,7 @@ mod attacks;
 mod caps;
 mod captures;
 mod demo;
+mod doctor;
 mod gate;
 mod hidden;
 mod join_again;

@@ -15,7 +15,7 @@ use ringway_transport::{Address, MemberId, Protocol, RelayAddress};
 
 use self::mapping::PortMapping;
 use crate::certificate::Certificate;
-use crate::control::Status;
+use crate::control::{NatStatus, Status};
 use crate::limits::{
     PARENTS, REGISTER_AGAIN, REGISTER_AGAIN_BY_MAIL, REGISTERED_FOR, REGISTERED_FOR_BY_MAIL,
 };
@@ -233,6 +233,20 @@ impl Parents {
         core.parents().into_iter().take(PARENTS).collect()
     }
 
+    /// What is known of a NAT before us.
+    fn nat(&self) -> Option<NatStatus> {
+        let observed: BTreeSet<String> = self
+            .chosen
+            .values()
+            .filter_map(|parent| Some(parent.observed.as_ref()?.to_string()))
+            .collect();
+        (!observed.is_empty()).then(|| NatStatus {
+            heard_from: observed.into_iter().collect(),
+            mapped: self.mapping.external().map(|address| address.to_string()),
+            asked: self.mapping.is_asked(),
+        })
+    }
+
     fn lent_addresses(&self, core: &Core) -> Lent {
         let member = core.me();
         let relay = |parent: &MemberId| {
@@ -375,6 +389,7 @@ impl Service for Parents {
         if !status.parents.is_empty() {
             status.state = "member".to_owned();
         }
+        status.nat = self.nat();
     }
 
     fn count(&self, shown: &mut BTreeMap<String, u64>) {

@@ -85,6 +85,11 @@ impl PortMapping {
         });
     }
 
+    /// Whether the home router was asked.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.is_some()
+    }
+
     /// Where others can send to, as the home router says.
     pub(super) fn external(&self) -> Option<Address> {
         let external = *self.asked.as_ref()?.external.borrow();
