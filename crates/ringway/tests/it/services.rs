@@ -1,6 +1,8 @@
 //! The daemons as services: units, files of options, `make install` and `ringway service`. Whole
 //! packages in whole systems are tested by `make test-packages`.
 
+mod person;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
