@@ -6,7 +6,7 @@ CARGO ?= cargo
 part = @testbed/loop/part.sh
 
 .PHONY: help setup setup-tests setup-bench setup-package demo release install package test-packages quick test attack test-long format lint docs deny
-.PHONY: check tidy model kernels fuzz loop report bench bench-transport bench-dtl bench-overlay
+.PHONY: check tidy older model kernels fuzz loop report bench bench-transport bench-dtl bench-overlay
 .PHONY: bench-overlay-real bench-kademlia bench-gate
 
 help: ## list the targets, and how long each takes
@@ -75,6 +75,9 @@ check: ## all tests, tidy among them; 12 minutes
 
 model: ## ring maintenance, every interleaving in larger scopes than `make test` has; minutes, 4 GB
 	$(CARGO) test --locked --package ringway-sim --test it model:: -- --include-ignored --nocapture --test-threads 1
+
+older: setup ## build the program of the release before, for the tests of upgrades: target/older; once, four minutes
+	@testbed/loop/older.sh
 
 kernels: setup ## the in-kernel path on Debian's kernels in virtual machines; root, an hour
 	@testbed/kernels/run.sh $(KERNELS)

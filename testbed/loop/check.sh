@@ -10,6 +10,7 @@ if ! "$cargo" nextest --version >/dev/null 2>&1; then
     echo "cargo-nextest is missing (./setup.sh --tests installs it): cargo test runs the tests, which takes longer" >&2
     exec "$part" tests "$cargo" test --locked
 fi
+"$part" older testbed/loop/older.sh
 "$part" building "$cargo" nextest run --locked --no-run || exit 1
 "$part" tests "$cargo" nextest run --locked
 code=$?

@@ -43,6 +43,7 @@ struct Planned {
     arguments: Vec<String>,
     host: Option<Host>,
     seen_as: Option<IpAddr>,
+    program: Option<Program>,
 }
 
 /// A member: its home, and its daemon while that runs.
@@ -125,6 +126,15 @@ impl RingBuilder {
         self
     }
 
+    /// Has the member that was added last run this program, such as one of another release.
+    #[must_use]
+    pub fn running(mut self, program: &Program) -> RingBuilder {
+        if let Some(planned) = self.planned.last_mut() {
+            planned.program = Some(program.clone());
+        }
+        self
+    }
+
     /// Adds a router.
     #[must_use]
     pub fn router(self, name: &str) -> RingBuilder {
@@ -155,6 +165,7 @@ impl RingBuilder {
             arguments,
             host: None,
             seen_as: None,
+            program: None,
         });
         self
     }
@@ -217,7 +228,8 @@ impl RingBuilder {
                 }),
                 false => None,
             };
-            let program = host.map_or_else(|| self.program.clone(), |host| self.program.on(host));
+            let program = planned.program.as_ref().unwrap_or(&self.program);
+            let program = host.map_or_else(|| program.clone(), |host| program.on(host));
             let absent = planned.absent;
             let mut member = ring.enrol(planned, listen, program)?;
             if !absent {
@@ -267,6 +279,11 @@ impl Ring {
     pub fn start_authority(&mut self) -> Result<(), TestbedError> {
         self.authority = serve(&self.program, &self.owner, self.folder.path())?;
         Ok(())
+    }
+
+    /// Has the owner's commands and the authority be of this program from their next start on.
+    pub fn upgrade_owner(&mut self, program: &Program) {
+        self.program = program.clone();
     }
 
     fn enrol(
@@ -458,6 +475,11 @@ impl Member {
             });
         let changed = lines.collect::<String>() + more;
         std::fs::write(&path, changed).map_err(wrong)
+    }
+
+    /// Has its commands and its daemon be of this program from their next start on.
+    pub fn upgrade(&mut self, program: &Program) {
+        self.program = program.clone();
     }
 
     /// Starts its daemon.

@@ -9,6 +9,7 @@ mod again;
 mod dns;
 mod dns_tcp;
 mod kept;
+mod listing;
 mod moving;
 mod publish;
 mod recover;
@@ -33,6 +34,7 @@ use zeroize::Zeroizing;
 pub use self::address::{AddressChange, ListenChange, RingAddress};
 pub use self::admit::Admitted;
 pub use self::kept::KeptServer;
+pub use self::listing::Listing;
 pub use self::moving::{InvalidNewAddress, NewAddress};
 pub use self::publish::{
     DnsServer, Fault, InvalidDnsServer, Publication, PublishError, TsigKey, TsigKeyError,
@@ -45,6 +47,7 @@ pub(crate) use self::server::SharedAuthority;
 pub use self::server::{Server, ServerHandle};
 pub use self::serving::ServerError;
 pub use self::site::Site;
+pub(crate) use self::store::MIGRATIONS;
 use self::store::Store;
 pub use self::store::{MemberEntry, MemberState, OpenInvite};
 #[cfg(feature = "fuzzing")]
@@ -70,7 +73,7 @@ pub enum AuthorityError {
     #[error("{} already holds a ring: choose another folder with --dir", .0.display())]
     Exists(PathBuf),
     /// There is none.
-    #[error("{} holds no ring: make one with `ringway ring init DOMAIN`, or name its folder with --dir", .0.display())]
+    #[error("{} holds no ring: this is for the ring's owner, who founds one with `ringway ring init DOMAIN`, or names its folder with --dir; a member lists whom it knows with `ringway members`", .0.display())]
     Missing(PathBuf),
     /// The domain is not one.
     #[error(

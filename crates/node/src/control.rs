@@ -3,6 +3,7 @@
 
 mod client;
 mod descriptor;
+mod members;
 mod message;
 mod server;
 mod socket;

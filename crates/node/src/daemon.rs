@@ -14,7 +14,7 @@ use std::fs::File;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -43,6 +43,7 @@ use crate::member::{
     Arrived, Inboxes, MemberHandle, Network, NetworkError, Runtime, Setup, listens_at,
 };
 pub use crate::member::{Delivered, MessageSender, RingMessage};
+use crate::member_list::MemberList;
 use crate::state::{Membership, State, StateError};
 use crate::statement::Statement;
 use crate::transfer::{self, Transfers};
@@ -338,14 +339,9 @@ impl Daemon {
             home: home.clone(),
         })?;
         let configured = Configured::new(config, options.upload_limit, own.role(), &home);
+        let services = keeping.services(&member, transfers);
         let (keys, bringer, renewer) = keeping.keepers(home, &member, &changes);
         let (messages, ring_messages) = mailboxes(&member, &directory, inboxes);
-        let services = Services {
-            member,
-            transfers,
-            directory,
-            certificate: own,
-        };
         Ok(Daemon {
             runtime,
             socket,
@@ -498,6 +494,23 @@ impl Keeping {
             membership: membership.clone(),
             state: Arc::clone(state),
             directory: Arc::clone(directory),
+        }
+    }
+
+    /// What commands are answered from.
+    fn services(&self, member: &MemberHandle, transfers: Transfers) -> Services {
+        let list = MemberList {
+            directory: Arc::clone(&self.directory),
+            ring: self.membership.ring,
+            identity: self.identity.clone(),
+            got: Mutex::default(),
+        };
+        Services {
+            member: member.clone(),
+            transfers,
+            directory: Arc::clone(&self.directory),
+            certificate: self.membership.certificate.clone(),
+            list: Arc::new(list),
         }
     }
 

@@ -38,11 +38,9 @@ use crate::zone::{self, RecordName};
 /// Why no member was found.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// DNS says that there is no such record.
-    #[error(
-        "no member `{0}` is in the ring {1}: `ringway ring members` on the owner's machine lists them"
-    )]
-    Absent(String, String),
+    /// DNS says that there is no such record: what was looked for, the ring, and what may help.
+    #[error("no member `{0}` is in the ring {1}: {2}")]
+    Absent(String, String, String),
     /// DNS did not answer.
     #[error("the ring's DNS did not answer for `{0}`: {1}")]
     Unavailable(String, String),
@@ -379,6 +377,13 @@ impl Directory {
         Some(certificate)
     }
 
+    /// The first known certificate whose holder `wanted` says yes to.
+    pub(crate) fn first_where(&self, wanted: impl Fn(&MemberId) -> bool) -> Option<Certificate> {
+        let known = self.known();
+        let found = known.by_id.iter().find(|(member, _)| wanted(member));
+        found.map(|(_, entry)| entry.certificate.clone())
+    }
+
     /// As [`Directory::cached`], by ring key.
     #[must_use]
     pub fn cached_router(&self, key: &RingKey) -> Option<Certificate> {
@@ -423,13 +428,29 @@ impl Directory {
             self.not_revoked(&member)?;
             return self.ask(RecordName::Id(member)).await;
         }
-        let absent = || DirectoryError::Absent(name_or_id.to_owned(), self.domain.clone());
+        let absent = || self.absent(name_or_id);
         let name: Name = name_or_id.parse().map_err(|_| absent())?;
         let cached = self.known().id_by_name.get(&name).copied();
         if let Some(certificate) = cached.and_then(|member| self.cached(&member)) {
             return Ok(certificate);
         }
         self.ask(RecordName::Member(name)).await
+    }
+
+    fn absent(&self, name: &str) -> DirectoryError {
+        let help = "`ringway members` lists those that are known here".to_owned();
+        DirectoryError::Absent(name.to_owned(), self.domain.clone(), help)
+    }
+
+    /// The certificates that are known here and still good.
+    pub(crate) fn known_certificates(&self) -> Vec<Certificate> {
+        let all: Vec<Certificate> = {
+            let known = self.known();
+            let entries = known.by_id.values();
+            entries.map(|entry| entry.certificate.clone()).collect()
+        };
+        let good = |certificate: &Certificate| self.check(certificate).is_ok();
+        all.into_iter().filter(good).collect()
     }
 
     /// True if it is known that this member is no longer one: revoked, or past its certificate's
@@ -553,7 +574,7 @@ impl Directory {
     }
 
     async fn fetch(&self, record: &RecordName, shown: &str) -> Result<Vec<u8>, DirectoryError> {
-        let absent = || DirectoryError::Absent(shown.to_owned(), self.domain.clone());
+        let absent = || self.absent(shown);
         if self.known().is_absent(record) {
             return Err(absent());
         }

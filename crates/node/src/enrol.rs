@@ -15,7 +15,8 @@
 //! (`pake`), and the handshake is another.
 //!
 //! A member that wants another key (`crate::rotation`) comes to the same port, by Noise IK with the
-//! key that it has; so does one whose certificate ends before long, for a newer one. One that knows
+//! key that it has; so does one whose certificate ends before long, for a newer one, and one that
+//! wants the list of members. One that knows
 //! more than an authority that was restored from a backup brings
 //! that there (`bring`).
 
@@ -40,6 +41,7 @@ use minicbor::{Decode, Encode};
 pub use self::bring::{BringError, bring};
 pub use self::client::{JoinError, JoinOptions, Joined, join, join_with};
 pub use self::known::AskError;
+pub(crate) use self::known::list_page;
 pub(crate) use self::locate::record_of as place_record;
 pub use self::locate::{LocateError, Locator};
 pub use self::offline::{complete, request};
@@ -116,6 +118,7 @@ pub(crate) fn decode_inner(data: &[u8]) {
     minicbor::decode::<Request>(data).ok();
     minicbor::decode::<Reply>(data).ok();
     minicbor::decode::<known::KnownAnswer>(data).ok();
+    minicbor::decode::<known::ListRequest>(data).ok();
     minicbor::decode::<ByteVec>(data).ok();
     minicbor::decode::<Bring>(data).ok();
     minicbor::decode::<BringAnswer>(data).ok();

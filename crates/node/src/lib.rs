@@ -60,6 +60,7 @@ pub mod limits;
 mod link;
 mod machine;
 mod member;
+mod member_list;
 mod noise;
 mod open_files;
 pub mod renewal;
@@ -70,6 +71,7 @@ pub mod state;
 pub mod statement;
 mod text;
 mod transfer;
+pub mod versions;
 mod zone;
 
 /// Whether this build does not encrypt its links (feature `insecure`): for benchmarks only.

@@ -2,6 +2,7 @@
 
 mod address;
 mod link;
+mod members;
 mod network;
 mod renewal;
 mod rotation;
@@ -9,6 +10,7 @@ mod transfer;
 
 pub use address::*;
 pub use link::*;
+pub use members::*;
 pub use network::*;
 pub use renewal::*;
 pub use rotation::*;

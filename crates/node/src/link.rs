@@ -35,6 +35,7 @@ mod replay;
 mod session;
 mod shown;
 mod times;
+mod version;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -43,7 +44,9 @@ use std::time::Instant;
 
 use ringway_transport::{Address, MemberId, PathProbe, PathRules, Protocol, Proved, Quotas};
 
+pub(crate) use self::builds::{OtherVersion, Who};
 pub(crate) use self::peer::Peer;
+pub(crate) use self::version::LinkVersion;
 pub(crate) use self::wire::LinkMessage;
 
 use self::builds::OtherBuilds;
@@ -56,6 +59,7 @@ use self::session::KeyBounds;
 #[cfg(feature = "fuzzing")]
 use self::shown::Shown;
 use self::times::Times;
+use self::version::Spoken;
 use crate::certificate::Certificate;
 use crate::identity::Identity;
 use crate::limits::LINK_QUEUE;
@@ -73,6 +77,10 @@ pub(crate) enum Event {
     Message(MemberId, LinkMessage),
     /// No path leads to it any more, or it said goodbye. Why, if it could be talked to before.
     Down(MemberId, Option<LinkEnd>),
+    /// The link with it is of the version before ours: its build is an earlier one.
+    EarlierVersion(MemberId),
+    /// There is no link with this one, which speaks none of our versions.
+    OtherVersion(OtherVersion),
 }
 
 /// Why a link has ended.
@@ -116,8 +124,8 @@ pub(crate) struct LinkCounters {
     pub(crate) handshakes_replayed: u64,
     /// Handshakes of builds that differ in whether links are encrypted.
     pub(crate) handshakes_foreign: u64,
-    /// Handshakes of an earlier version, of one a second that could not be read.
-    pub(crate) handshakes_earlier: u64,
+    /// Handshakes of versions that are not spoken here, of one a second that could not be read.
+    pub(crate) handshakes_other_version: u64,
     pub(crate) packets_malformed: u64,
     pub(crate) packets_rejected: u64,
     pub(crate) packets_unknown_session: u64,
@@ -152,6 +160,8 @@ pub(crate) struct Links {
     used: UsedInitiations,
     /// The time in handshakes.
     times: Times,
+    /// The version of each member's latest link.
+    spoken: Spoken,
     /// Those that there are no links with.
     other_builds: OtherBuilds,
     /// Bytes of messages of which pieces are missing, of all links.
@@ -195,6 +205,7 @@ impl Links {
             half_open: VecDeque::new(),
             used: UsedInitiations::default(),
             times: Times::default(),
+            spoken: Spoken::default(),
             other_builds: OtherBuilds::default(),
             reassembly_bytes: 0,
             gate: Gate::default(),
@@ -311,6 +322,17 @@ impl Links {
     /// Whether an application may hand over messages to this member now; it waits otherwise.
     pub(crate) fn takes_messages(&self, member: &MemberId) -> bool {
         self.peers.get(member).is_some_and(Peer::takes_messages)
+    }
+
+    /// The version of the latest link with this member.
+    pub(crate) fn version(&self, member: &MemberId) -> Option<LinkVersion> {
+        self.spoken.of(member)
+    }
+
+    /// What was met of this member that speaks none of our versions, unless there has been a link
+    /// since.
+    pub(crate) fn other_version(&self, member: &MemberId) -> Option<&OtherVersion> {
+        self.other_builds.of(member)
     }
 
     /// When something authentic last came over the link with this member, if it is up.
@@ -433,6 +455,7 @@ impl Links {
         if let Some(dial) = &peer.dial {
             self.dials.remove(&dial.index);
         }
+        self.spoken.restarted(member);
         let why = peer.is_up().then_some(why);
         self.output.emit(Event::Down(*member, why));
     }

@@ -11,13 +11,14 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 
 use crate::certificate::{Certificate, RingId};
 use crate::clock::unix_seconds;
-use crate::database::{self, DatabaseError};
+use crate::database::{self, DatabaseError, Schema};
 use crate::home;
 use crate::limits::{KNOWN_ROUTERS, TRANSFER_HISTORY};
 use crate::statement::Statement;
 use crate::transfer::{Direction, Phase, Record, TransferId};
+use crate::versions::STATE_SINCE;
 
-const MIGRATIONS: &[&str] = &["
+pub(crate) const MIGRATIONS: &[&str] = &["
     CREATE TABLE membership (
         only INTEGER PRIMARY KEY CHECK (only = 1),
         ring BLOB NOT NULL, domain TEXT NOT NULL, certificate BLOB NOT NULL, statement BLOB NOT NULL,
@@ -52,6 +53,12 @@ const MIGRATIONS: &[&str] = &["
 ", "
     ALTER TABLE transfers ADD COLUMN handed INTEGER NOT NULL DEFAULT 0;
 "];
+
+const SCHEMA: Schema = Schema {
+    what: "state",
+    migrations: MIGRATIONS,
+    since: STATE_SINCE,
+};
 
 /// Why the state could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -110,7 +117,7 @@ impl State {
     /// When the database cannot be used.
     pub fn open(home: &Path) -> Result<State> {
         let path = home::state_path(home);
-        let connection = Mutex::new(database::open(&path, MIGRATIONS)?);
+        let connection = Mutex::new(database::open(&path, &SCHEMA)?);
         Ok(State { path, connection })
     }
 

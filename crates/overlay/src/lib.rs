@@ -145,5 +145,5 @@ pub use message::{Message, RequestId};
 pub use proof::{Accusation, Proof};
 pub use record::{Record, RecordError};
 pub use route::{Destination, RouteError, RouteFailure};
-pub use view::{HASH_LEN, Header, START_LEN, SignedHeader, Start, View, is_group_size};
+pub use view::{HASH_LEN, Header, NO_START, START_LEN, SignedHeader, Start, View, is_group_size};
 pub use wire::DecodeError;

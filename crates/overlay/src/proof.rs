@@ -79,6 +79,11 @@ impl Accusation {
         self.first.contradicts(&self.second)
     }
 
+    /// Whether it is about views of version 1, which prove nothing.
+    pub(crate) fn is_earlier(&self) -> bool {
+        self.first.header.is_earlier() || self.second.header.is_earlier()
+    }
+
     /// Whether the accuser signed it; none where it has no certificate.
     pub(crate) fn is_signed(&self, credentials: &dyn Credentials) -> Option<bool> {
         credentials.verify(&self.accuser, &self.statement(), &self.signature)

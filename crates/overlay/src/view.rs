@@ -32,7 +32,12 @@ pub const START_LEN: usize = 16;
 /// A random number that a member draws when it starts, and that tells its starts apart.
 pub type Start = [u8; START_LEN];
 
+/// In place of a start: the view is of version 1, which had none. Builds of release 0.2 read and
+/// write only that. It proves nothing against its author. No start is drawn like this by chance.
+pub const NO_START: Start = [0xff; START_LEN];
+
 const CONTEXT: &[u8] = b"ringway view 2";
+const EARLIER_CONTEXT: &[u8] = b"ringway view 1";
 
 /// The signed part of a [`View`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,14 +62,23 @@ impl Header {
     #[must_use]
     pub fn statement(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(160);
-        bytes.extend_from_slice(CONTEXT);
+        let earlier = self.is_earlier();
+        bytes.extend_from_slice(if earlier { EARLIER_CONTEXT } else { CONTEXT });
         bytes.extend_from_slice(self.author.as_bytes());
-        bytes.extend_from_slice(&self.start);
+        if !earlier {
+            bytes.extend_from_slice(&self.start);
+        }
         bytes.extend_from_slice(&self.number.to_be_bytes());
         bytes.extend_from_slice(&self.previous);
         bytes.extend_from_slice(&self.expires.to_be_bytes());
         bytes.extend_from_slice(&self.content);
         bytes
+    }
+
+    /// Whether it is of version 1.
+    #[must_use]
+    pub fn is_earlier(&self) -> bool {
+        self.start == NO_START
     }
 
     /// The hash by which the next view names this one.
@@ -111,7 +125,8 @@ impl SignedHeader {
     #[must_use]
     pub fn contradicts(&self, other: &SignedHeader) -> bool {
         let (a, b) = (&self.header, &other.header);
-        if a.author != b.author || a.start != b.start {
+        // Two of version 1 may be from different starts.
+        if a.author != b.author || a.start != b.start || a.is_earlier() {
             return false;
         }
         let (older, newer) = if a.number <= b.number { (a, b) } else { (b, a) };

@@ -23,7 +23,7 @@ use crate::key::RingKey;
 use crate::limits::{KEY_LEN, MAX_CERTIFICATE, MAX_CERTIFICATES, MAX_LIST, MAX_MESSAGE};
 use crate::message::Message;
 use crate::proof::Accusation;
-use crate::view::{Header, SignedHeader, View, content_hash};
+use crate::view::{Header, NO_START, SignedHeader, Start, View, content_hash};
 
 /// Why bytes are not a message. The sender misbehaved, or speaks another version.
 #[derive(Debug, thiserror::Error)]
@@ -256,25 +256,36 @@ fn keys(e: &mut Encoder<Vec<u8>>, keys: &[RingKey]) -> Encoded {
     Ok(())
 }
 
+/// Fields of a view, and of a header: now, and in version 1.
+const FIELDS: u64 = 7;
+const EARLIER_FIELDS: u64 = 6;
+
 /// The group's hash is left out: the reader computes it from the keys.
 fn write_view(e: &mut Encoder<Vec<u8>>, view: &View) -> Encoded {
     let header = &view.signed.header;
-    e.array(7)?
-        .bytes(header.author.as_bytes())?
-        .bytes(&header.start)?
-        .u64(header.number)?
+    write_beginning(e, header)?;
+    e.u64(header.number)?
         .bytes(&header.previous)?
         .u64(header.expires)?
         .bytes(&view.signed.signature)?;
     keys(e, &view.group)
 }
 
+/// The length of the array, the author and the start, which version 1 had not.
+fn write_beginning(e: &mut Encoder<Vec<u8>>, header: &Header) -> Encoded {
+    let earlier = header.is_earlier();
+    let fields = if earlier { EARLIER_FIELDS } else { FIELDS };
+    e.array(fields)?.bytes(header.author.as_bytes())?;
+    if !earlier {
+        e.bytes(&header.start)?;
+    }
+    Ok(())
+}
+
 fn write_header(e: &mut Encoder<Vec<u8>>, said: &SignedHeader) -> Encoded {
     let header = &said.header;
-    e.array(7)?
-        .bytes(header.author.as_bytes())?
-        .bytes(&header.start)?
-        .u64(header.number)?
+    write_beginning(e, header)?;
+    e.u64(header.number)?
         .bytes(&header.previous)?
         .u64(header.expires)?
         .bytes(&header.content)?
@@ -444,10 +455,24 @@ pub(crate) fn read_fixed<const N: usize>(d: &mut Decoder<'_>) -> Result<[u8; N],
         .map_err(|_| DecodeError::FixedLength(bytes.len()))
 }
 
-fn read_view(d: &mut Decoder<'_>) -> Result<View, DecodeError> {
-    read_length(d, 7, 7)?;
+/// As [`write_beginning`].
+fn read_beginning(d: &mut Decoder<'_>) -> Result<(RingKey, Start), DecodeError> {
+    let fields = d.array()?;
+    let earlier = fields == Some(EARLIER_FIELDS);
+    if !earlier && fields != Some(FIELDS) {
+        return Err(DecodeError::ListLength);
+    }
     let author = read_key(d)?;
-    let start = read_fixed(d)?;
+    let start = if earlier { NO_START } else { read_fixed(d)? };
+    // One without a start has one form only.
+    if start == NO_START && !earlier {
+        return Err(DecodeError::FixedLength(0));
+    }
+    Ok((author, start))
+}
+
+fn read_view(d: &mut Decoder<'_>) -> Result<View, DecodeError> {
+    let (author, start) = read_beginning(d)?;
     let number = d.u64()?;
     let previous = read_fixed(d)?;
     let expires = d.u64()?;
@@ -466,10 +491,10 @@ fn read_view(d: &mut Decoder<'_>) -> Result<View, DecodeError> {
 }
 
 fn read_header(d: &mut Decoder<'_>) -> Result<SignedHeader, DecodeError> {
-    read_length(d, 7, 7)?;
+    let (author, start) = read_beginning(d)?;
     let header = Header {
-        author: read_key(d)?,
-        start: read_fixed(d)?,
+        author,
+        start,
         number: d.u64()?,
         previous: read_fixed(d)?,
         expires: d.u64()?,

@@ -29,11 +29,23 @@ pub(crate) use member::{
     RouteArgs, SendArgs, TransfersArgs,
 };
 pub(crate) use ring::{
-    AdmitArgs, InitArgs, InviteArgs, JudgeArgs, PublishArgs, RevokeArgs, RingCommand,
-    RingRotateArgs, RoleArg, ServeArgs,
+    AdmitArgs, DirectoryArg, DirectoryArgs, InitArgs, InviteArgs, JudgeArgs, PublishArgs,
+    RevokeArgs, RingCommand, RingRotateArgs, RoleArg, ServeArgs,
 };
 pub(crate) use service::{ServiceCommand, ServiceInstallArgs, ServiceName, ServiceRemoveArgs};
 pub(crate) use swarms::SwarmsArgs;
+
+/// What stands below the options in `ringway members --help`.
+const MEMBERS_HELP: &str = "\
+Examples:
+  ringway members
+  ringway members --json
+
+The ring has no list of its members: these are the ones whose certificates this member has seen, with
+whom it has links or transfers, and those on the owner's list where the owner gives it
+(`ringway ring directory members`). REACHABLE is `yes` where there is a link now, `no` where the last
+try to make one has failed. LAST HEARD counts from this daemon's start. VERSION is what the member
+says of itself.";
 
 /// What stands below the options in `ringway --help`.
 const EXAMPLES: &str = "\
@@ -71,6 +83,8 @@ pub(crate) const MEANT: &[(&str, &str)] = &[
     ("push", "send"),
     ("list", "transfers"),
     ("ls", "transfers"),
+    ("peers", "members"),
+    ("who", "members"),
     ("firewall", "gate up"),
     ("block", "gate up"),
     ("log", "gate audit"),
@@ -152,6 +166,10 @@ pub(crate) enum Command {
     /// Show what the member daemon sees: the ring around it, its links, its counters
     #[command(after_help = "Examples:\n  ringway status\n  ringway status --json")]
     Status,
+    /// List the members that this one knows of: who is reachable, when they were last heard, and
+    /// which release they run
+    #[command(after_help = MEMBERS_HELP)]
+    Members,
     /// Send a file to a member by name
     Send(SendArgs),
     /// List the transfers of the member daemon

@@ -32,6 +32,11 @@ pub(crate) const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 /// shown.
 pub(crate) const PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(5);
 
+/// How long a shell waits for the names of members.
+///
+/// Source: longer than the daemon waits for the owner's list. Past it no names are offered.
+pub(crate) const COMPLETION_WAIT: Duration = Duration::from_millis(1_500);
+
 /// How long the runtime may take to end after a command is done.
 ///
 /// Source: longer than a write to a slow disk. Past it, what still runs is abandoned; all state on

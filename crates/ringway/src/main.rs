@@ -11,7 +11,7 @@
 //! | `daemon`, `offline` | `join` and `node`; joining by files |
 //! | `rotate` | another key for this member, by files |
 //! | `request` | the control socket as the commands see it |
-//! | `status`, `transfers`, `reach` | the commands that ask the daemon |
+//! | `status`, `members`, `transfers`, `reach` | the commands that ask the daemon |
 //! | `gate` | `gate classify` |
 //! | `doctor` | what stands in the way on this machine, and the mend |
 //! | `service` | `service …`: what systemd needs to run the daemons |
@@ -32,6 +32,7 @@ mod demo;
 mod doctor;
 mod gate;
 mod limits;
+mod members;
 mod offline;
 mod owner;
 mod pages;

@@ -2,6 +2,7 @@
 
 mod address;
 mod admit;
+mod directory;
 mod first;
 mod judge;
 mod moving;
@@ -80,6 +81,7 @@ pub(crate) async fn run(context: &Context, command: RingCommand) -> Result<(), F
         RingCommand::Admit(args) => admit::run(context, &args),
         RingCommand::Members(args) => members(context, args.folder.dir),
         RingCommand::Address(args) => address::run(context, args).await,
+        RingCommand::Directory(args) => directory::run(context, args),
         RingCommand::Revoke(args) => revoke(context, &args).await,
         RingCommand::Rotate(args) => rotate::run(context, &args).await,
         RingCommand::Move(args) => moving::run(context, args).await,
@@ -136,7 +138,7 @@ fn init(context: &Context, args: InitArgs) -> Result<(), Failure> {
         group: args.group,
         lifetime: args.lifetime,
     };
-    let ring = Authority::init(&dir, &options)?.ring();
+    let ring = directory::found(Authority::init(&dir, &options)?, args.directory)?;
     context.output.either("ringway.ring/1", &ring, || {
         format!(
             "ring {} founded in {}\nits identity is {}",

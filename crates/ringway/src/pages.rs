@@ -4,15 +4,21 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::{Arg, Command, CommandFactory as _};
+use clap_complete::env::Shells;
 
 use crate::cli::{Cli, CompletionsArgs, ManArgs};
 use crate::context::Context;
 use ringway_terminal::Failure;
 
-/// Prints a shell's completion script.
+/// Prints a shell's completion script. It asks the program, which knows the members.
 pub(crate) fn completions(context: &Context, args: &CompletionsArgs) -> Result<(), Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "ringway", &mut script);
+    let (mut script, name) = (Vec::new(), "ringway");
+    let shell = args.shell.to_string();
+    let shells = Shells::builtins();
+    let completer = shells.completer(&shell);
+    let completer = completer
+        .ok_or_else(|| Failure::usage(format_args!("there are no completions for {shell}")))?;
+    completer.write_registration("COMPLETE", name, name, name, &mut script)?;
     print(context, &script)
 }
 

@@ -2,6 +2,8 @@
 
 use ringway_node::control::{PathStatus, PathsStatus, Pong, Request, RouteFound, RouteTarget};
 
+use ringway_node::versions::LINK;
+
 use crate::cli::{PathArgs, PingArgs, RouteArgs};
 use crate::context::Context;
 use crate::request;
@@ -94,13 +96,20 @@ fn paths_text(found: &PathsStatus) -> String {
     if found.paths.is_empty() {
         return format!("no way to {} is known", found.peer);
     }
+    let earlier = found.link_version.filter(|version| *version < LINK);
+    let earlier = earlier.map(|version| {
+        format!(
+            "\nThe link is of version {version}, this build's newest is {LINK}: `{}` has an earlier build.",
+            found.peer
+        )
+    });
     let mut table = Table::new(&[
         "ADDRESS", "USED FOR", "COST", "RTT", "LOSS", "PROVEN", "WHY",
     ]);
     for path in &found.paths {
         table.row(&cells(path));
     }
-    table.text()
+    table.text() + &earlier.unwrap_or_default()
 }
 
 fn cells(path: &PathStatus) -> [String; 7] {

@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use ringway_node::control::{
-    Client, PathsStatus, Pong, Reply, Request, RouteFound, Status, TransferStatus,
+    Client, KnownMember, PathsStatus, Pong, Reply, Request, RouteFound, Status, TransferStatus,
 };
 
 use crate::context::Context;
@@ -87,6 +87,20 @@ pub(crate) async fn route(context: &Context, request: &Request) -> Result<RouteF
         _ => None,
     })
     .await
+}
+
+/// The members that the daemon knows of, by name.
+pub(crate) async fn members(context: &Context) -> Result<Vec<KnownMember>, Failure> {
+    as_members(ask(context, &Request::Members).await?.all().await?)
+}
+
+/// The members that the replies to [`Request::Members`] name.
+pub(crate) fn as_members(replies: Vec<Reply>) -> Result<Vec<KnownMember>, Failure> {
+    let member = |reply| match reply {
+        Reply::Member(member) => Ok(*member),
+        _ => Err(odd()),
+    };
+    replies.into_iter().map(member).collect()
 }
 
 fn as_transfer(reply: Reply) -> Option<TransferStatus> {

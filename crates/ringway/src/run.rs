@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
+use clap_complete::CompleteEnv;
 use ringway_gateway::linux::kernel::Kernel;
 use ringway_gateway::linux::priority::{raise_priority, reset_priority};
 use ringway_gateway::linux::privileges;
@@ -15,8 +16,8 @@ use tokio::runtime::{Builder, Runtime};
 use crate::cli::{Cli, Command, GateCommand, MEANT, RingCommand, with_file};
 use crate::context::Context;
 use crate::{
-    daemon, demo, doctor, gate, limits, owner, pages, reach, records, rotate, service, status,
-    transfers,
+    daemon, demo, doctor, gate, limits, members, owner, pages, reach, records, rotate, service,
+    status, transfers,
 };
 
 /// Where `ringway bench` went.
@@ -35,6 +36,8 @@ pub(crate) fn main() -> ExitCode {
     if ringway_node::INSECURE {
         warn_of_this_build();
     }
+    // Where a shell asks for what could stand at the cursor, it ends here.
+    CompleteEnv::with_factory(Cli::command).complete();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let arguments = match with_file(arguments) {
         Ok(arguments) => arguments,
@@ -138,6 +141,7 @@ async fn dispatch(
         Command::Node(args) => daemon::node(context, &args).await?,
         Command::Rotate(args) => rotate::run(context, &args)?,
         Command::Status => status::status(context).await?,
+        Command::Members => members::list(context).await?,
         Command::Send(args) => transfers::send(context, &args).await?,
         Command::Transfers(args) => transfers::list(context, &args).await?,
         Command::Priority(args) => transfers::priority(context, args).await?,

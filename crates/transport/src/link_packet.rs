@@ -18,6 +18,9 @@ pub const UNKNOWN: u8 = 4;
 /// Receiver's index u32, 16 bytes that name the initiation, cookie of 16 bytes.
 pub const COOKIE: u8 = 5;
 
+/// Receiver's index u32, 16 bytes that name the initiation, oldest and newest version as u8 each.
+pub const VERSIONS: u8 = 6;
+
 /// What is added to [`INITIATION`] and [`RESPONSE`] by builds that do not encrypt.
 pub const OPEN: u8 = 16;
 

@@ -5,10 +5,41 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, params};
 
 use super::store::AuditError;
 use crate::limits::AUDIT_BUSY;
+
+/// This program's release.
+pub(super) const RELEASE: &str = env!("CARGO_PKG_VERSION");
+
+/// The first release whose databases have a note of it, and the versions that they have now.
+const SINCE: &str = "0.3.0";
+
+/// Which release has first had the version of the tables: an older one that meets a newer version
+/// says so.
+const WRITTEN: &str = "
+    CREATE TABLE IF NOT EXISTS written (version INTEGER PRIMARY KEY, release TEXT NOT NULL) STRICT;
+";
+
+/// Characters of a release's name that are shown.
+const SHOWN_RELEASE: usize = 32;
+
+/// Who has such a database.
+pub(super) fn by(release: Option<&str>) -> String {
+    release.map_or_else(
+        || "a newer ringway".to_owned(),
+        |release| format!("ringway {release} or newer"),
+    )
+}
+
+/// What is to be installed to read it.
+pub(super) fn needed(release: Option<&str>) -> String {
+    release.map_or_else(
+        || "the release that wrote it".to_owned(),
+        |release| format!("{release} or newer"),
+    )
+}
 
 /// Opens a file to write it; makes it, with these tables, where there is none, readable by its
 /// owner alone.
@@ -32,8 +63,12 @@ pub(super) fn open(file: &Path, version: i64, tables: &str) -> Result<Connection
     match version_of(&connection).map_err(wrong)? {
         0 => connection.execute_batch(tables).map_err(wrong)?,
         found if found == version => {}
-        other => return Err(AuditError::Version(file.to_owned(), other)),
+        found => return Err(newer(file, &connection, found, version)),
     }
+    connection.execute_batch(WRITTEN).map_err(wrong)?;
+    let note = "INSERT INTO written (version, release) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    let noted = connection.execute(note, params![version, SINCE]);
+    noted.map_err(wrong)?;
     Ok(connection)
 }
 
@@ -58,7 +93,22 @@ pub(super) fn read(file: &Path, version: i64) -> Result<Connection, AuditError> 
     connection.busy_timeout(AUDIT_BUSY).map_err(wrong)?;
     match version_of(&connection).map_err(wrong)? {
         found if found == version => Ok(connection),
-        other => Err(AuditError::Version(file.to_owned(), other)),
+        found => Err(newer(file, &connection, found, version)),
+    }
+}
+
+fn newer(file: &Path, connection: &Connection, found: i64, known: i64) -> AuditError {
+    let query = "SELECT release FROM written WHERE version = ?1";
+    let release: Option<String> = connection.query_row(query, [found], |row| row.get(0)).ok();
+    let shown = |release: String| -> String {
+        let plain = release.chars().filter(|c| c.is_ascii_graphic());
+        plain.take(SHOWN_RELEASE).collect()
+    };
+    AuditError::Newer {
+        file: file.to_owned(),
+        found,
+        known,
+        release: release.map(shown),
     }
 }
 
@@ -103,4 +153,30 @@ pub(super) fn shrink_to(
 fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<u64> {
     let value: i64 = connection.pragma_query_value(None, name, |row| row.get(0))?;
     Ok(u64::try_from(value).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLES: &str = "CREATE TABLE one (value INTEGER); PRAGMA user_version = 1;";
+
+    #[test]
+    fn newer_database_names_the_release_needed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("audit.db");
+        let connection = open(&file, 1, TABLES).unwrap();
+        connection.execute_batch("PRAGMA user_version = 2").unwrap();
+        let text = open(&file, 1, TABLES).unwrap_err().to_string();
+        assert!(text.contains("a newer ringway (version 2)"), "{text}");
+        connection
+            .execute("INSERT INTO written VALUES (2, '0.9.0')", [])
+            .unwrap();
+        for text in [
+            open(&file, 1, TABLES).unwrap_err().to_string(),
+            read(&file, 1).unwrap_err().to_string(),
+        ] {
+            assert!(text.contains("install 0.9.0 or newer"), "{text}");
+        }
+    }
 }

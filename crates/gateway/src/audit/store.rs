@@ -41,9 +41,18 @@ pub enum AuditError {
     /// Its file cannot be made.
     #[error("the database {0}: {1}")]
     File(PathBuf, std::io::Error),
-    /// It was written by a later version.
-    #[error("the database {0} was written by a later version of this program (its form is {1})")]
-    Version(PathBuf, i64),
+    /// It was written by a later release.
+    #[error("the database {} is of {} (version {found}), this is ringway {} (version {known}): install {}; nothing was changed", file.display(), database::by(release.as_deref()), database::RELEASE, database::needed(release.as_deref()))]
+    Newer {
+        /// Its file.
+        file: PathBuf,
+        /// The version of its tables.
+        found: i64,
+        /// The version that this program reads.
+        known: i64,
+        /// The first release that has that version.
+        release: Option<String>,
+    },
     /// An event cannot be written as text.
     #[error("an event cannot be written: {0}")]
     Event(serde_json::Error),

@@ -15,13 +15,14 @@ pub(super) use self::invites::{spend, withdraw};
 use super::{AuthorityError, InitOptions, KeptServer, Site};
 use crate::certificate::{Certificate, RingId, Role};
 use crate::clock::{unix_micros, unix_seconds};
-use crate::database::{self, DatabaseError};
+use crate::database::{self, DatabaseError, Schema};
 use crate::limits::{BOOTSTRAP_ROUTERS, KEPT_SERVERS};
 use crate::renewal::warned_from;
+use crate::versions::AUTHORITY_SINCE;
 use ringway_transport::MemberId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-const MIGRATIONS: &[&str] = &[
+pub(crate) const MIGRATIONS: &[&str] = &[
     "
     CREATE TABLE ring (
         only INTEGER PRIMARY KEY CHECK (only = 1),
@@ -82,7 +83,17 @@ const MIGRATIONS: &[&str] = &[
     ) STRICT;
 ",
     super::address::COLUMNS,
+    // `listing` says who may see who is in the ring.
+    "
+    ALTER TABLE ring ADD COLUMN listing TEXT NOT NULL DEFAULT 'owner';
+",
 ];
+
+const SCHEMA: Schema = Schema {
+    what: "authority's state",
+    migrations: MIGRATIONS,
+    since: AUTHORITY_SINCE,
+};
 
 /// What a member is to its owner now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -143,7 +154,7 @@ type Result<T> = std::result::Result<T, DatabaseError>;
 
 impl Store {
     pub(super) fn create(path: &Path, options: &InitOptions) -> Result<Store> {
-        let connection = database::open(path, MIGRATIONS)?;
+        let connection = database::open(path, &SCHEMA)?;
         let domain = options.domain.trim_end_matches('.').to_ascii_lowercase();
         // Numbers begin at the clock: in a folder that is made again they are no lower than
         // before.
@@ -170,7 +181,7 @@ impl Store {
     }
 
     pub(super) fn open(path: &Path) -> Result<Store> {
-        let connection = database::open(path, MIGRATIONS)?;
+        let connection = database::open(path, &SCHEMA)?;
         let options = stored_options(&connection);
         let options = options.map_err(|source| DatabaseError::new(path, source))?;
         let path = path.to_owned();
@@ -184,7 +195,11 @@ impl Store {
     /// A database as it was made before there were spoken invites.
     #[cfg(test)]
     pub(super) fn before_spoken(path: &Path) -> Connection {
-        database::open(path, &MIGRATIONS[..2]).unwrap()
+        let schema = Schema {
+            migrations: &MIGRATIONS[..2],
+            ..SCHEMA
+        };
+        database::open(path, &schema).unwrap()
     }
 
     pub(super) fn folder(&self) -> &Path {

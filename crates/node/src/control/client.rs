@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::UnixStream;
 
 use super::descriptor;
-use super::message::{ControlError, Reply, Request};
+use super::message::{ControlError, Line, MALFORMED, Reply, Request, Speaker};
 use crate::limits::CONTROL_LINE;
 
 /// Why a request got no answer, or a refusal.
@@ -36,14 +36,31 @@ pub enum ClientError {
     /// The connection failed.
     #[error("the control socket failed: {0}")]
     Io(#[from] io::Error),
+    /// The request cannot be put into words.
+    #[error("the request cannot be written: {0}")]
+    Unwritten(serde_json::Error),
     /// The daemon is of another version.
-    #[error(
-        "the member daemon answered in a form this program does not know ({0}): restart it with this version"
-    )]
-    Incompatible(serde_json::Error),
+    #[error("{}", incompatible(daemon))]
+    Incompatible {
+        /// What it says of itself.
+        daemon: Speaker,
+    },
     /// The daemon refused or failed.
     #[error(transparent)]
     Refused(#[from] ControlError),
+}
+
+fn incompatible(daemon: &Speaker) -> String {
+    let own = Speaker::own();
+    if daemon.is_newer() {
+        format!(
+            "the member daemon is {daemon} and answers in a form that this one, {own}, does not know: use its `ringway`"
+        )
+    } else {
+        format!(
+            "the member daemon is {daemon} and does not do what this one, {own}, asks: restart it, so that it is of this version too"
+        )
+    }
 }
 
 /// What the system says, unless that is only what the message says already: no socket, or no
@@ -59,6 +76,8 @@ fn unusual(source: &io::Error) -> String {
 #[derive(Debug)]
 pub struct Client {
     reader: BufReader<UnixStream>,
+    /// What the daemon says of itself, once it has answered.
+    daemon: Option<Speaker>,
 }
 
 impl Client {
@@ -88,11 +107,16 @@ impl Client {
                 _ => ClientError::NotRunning { path, source },
             }
         })?;
-        let mut line = serde_json::to_vec(request).map_err(ClientError::Incompatible)?;
+        let line = Line {
+            content: request,
+            speaker: Speaker::own(),
+        };
+        let mut line = serde_json::to_vec(&line).map_err(ClientError::Unwritten)?;
         line.push(b'\n');
         descriptor::send(&mut stream, &line, file).await?;
         let reader = BufReader::new(stream);
-        Ok(Client { reader })
+        let daemon = None;
+        Ok(Client { reader, daemon })
     }
 
     /// The next answer, or none after the last.
@@ -106,10 +130,26 @@ impl Client {
         if read == 0 {
             return Err(ClientError::Closed);
         }
-        match serde_json::from_str(&line).map_err(ClientError::Incompatible)? {
-            Reply::Done => Ok(None),
-            Reply::Error(error) => Err(error.into()),
-            reply => Ok(Some(reply)),
+        let daemon = self
+            .daemon
+            .get_or_insert_with(|| Speaker::of(line.as_bytes()));
+        let incompatible = |daemon: &Speaker| ClientError::Incompatible {
+            daemon: daemon.clone(),
+        };
+        match serde_json::from_str(&line) {
+            Ok(Reply::Done) => Ok(None),
+            // A daemon of release 0.2 has no other words for a command that it does not know.
+            Ok(Reply::Error(error))
+                if daemon.control.is_none() && error.message.starts_with(MALFORMED) =>
+            {
+                Err(incompatible(daemon))
+            }
+            Ok(Reply::Error(error)) => Err(error.into()),
+            Ok(reply) => Ok(Some(reply)),
+            Err(error) => {
+                tracing::debug!(%error, "an answer was not understood");
+                Err(incompatible(daemon))
+            }
         }
     }
 

@@ -4,10 +4,75 @@
 //! The last reply to a request is always [`Reply::Done`] or [`Reply::Error`].
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 pub use ringway_dtl::LimitedBy;
 use serde::{Deserialize, Serialize};
+
+use crate::limits::MAX_RELEASE;
+use crate::text::printable;
+use crate::versions::{CONTROL, RELEASE};
+
+/// What each side says of itself: beside the request, and beside the first reply. Release 0.2 said
+/// nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Speaker {
+    /// Its version of the control protocol.
+    #[serde(default)]
+    pub control: Option<u32>,
+    /// Its release, such as `0.3.0`.
+    #[serde(default)]
+    pub ringway: Option<String>,
+}
+
+impl Speaker {
+    /// This program.
+    #[must_use]
+    pub fn own() -> Speaker {
+        Speaker {
+            control: Some(CONTROL),
+            ringway: Some(RELEASE.to_owned()),
+        }
+    }
+
+    /// What a line says of its speaker; nothing where it does not.
+    pub(super) fn of(line: &[u8]) -> Speaker {
+        serde_json::from_slice(line).unwrap_or_default()
+    }
+
+    /// True where it knows more than this program does.
+    #[must_use]
+    pub fn is_newer(&self) -> bool {
+        self.control.is_some_and(|control| control > CONTROL)
+    }
+}
+
+impl fmt::Display for Speaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.ringway, self.control) {
+            (Some(release), Some(control)) => {
+                let release = printable(release, MAX_RELEASE);
+                write!(f, "ringway {release} (control protocol {control})")
+            }
+            _ => write!(f, "an earlier ringway (control protocol 1)"),
+        }
+    }
+}
+
+/// How the answer to a request begins that cannot be read.
+pub(super) const MALFORMED: &str = "the request is malformed";
+
+/// A line with what it says of its speaker.
+#[derive(Serialize)]
+pub(super) struct Line<'a, T> {
+    /// The request or reply.
+    #[serde(flatten)]
+    pub(super) content: &'a T,
+    /// Who says it.
+    #[serde(flatten)]
+    pub(super) speaker: Speaker,
+}
 
 /// A command to the member daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,6 +149,8 @@ pub enum Request {
         /// The name that its author gave it.
         name: String,
     },
+    /// The members that this one knows of: one [`Reply::Member`] each, by name.
+    Members,
 }
 
 /// What [`Request::Route`] looks for.
@@ -114,6 +181,8 @@ pub enum Reply {
     Stored(RecordStored),
     /// To [`Request::Get`].
     Record(RecordFound),
+    /// To [`Request::Members`].
+    Member(Box<KnownMember>),
     /// The request is answered.
     Done,
     /// The request failed.
@@ -164,6 +233,9 @@ pub struct Status {
     /// Why the last try to renew it has failed, if it is time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_renewed: Option<String>,
+    /// Release of the daemon, such as `0.3.0`; empty from a daemon of a build that does not say it.
+    #[serde(default)]
+    pub release: String,
     /// Process id of the daemon.
     pub pid: u32,
     /// Seconds since the daemon started.
@@ -277,6 +349,12 @@ pub struct LinkStatus {
     pub rtt_ms: Option<f64>,
     /// Seconds since the last authenticated message.
     pub idle_s: f64,
+    /// Version of the link protocol.
+    #[serde(default)]
+    pub link_version: Option<u8>,
+    /// The release that the other member says it runs.
+    #[serde(default)]
+    pub release: Option<String>,
 }
 
 /// A transfer as its daemon sees it.
@@ -405,15 +483,23 @@ pub struct PathsStatus {
     pub linked: bool,
     /// Why there is none, if there is none.
     pub reason: Option<String>,
+    /// Version of the link protocol that the link is of, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_version: Option<u8>,
+    /// What the peer's build speaks, and what is spoken here, where that leaves no common version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_version: Option<String>,
     /// The one in use first.
     pub paths: Vec<PathStatus>,
 }
 
 impl PathsStatus {
-    /// Why the last attempts to connect failed, each with its address.
+    /// Why there is no link, as far as that is known: the peer's version, or why the last attempts
+    /// to connect failed, each with its address.
     pub fn last_errors(&self) -> impl Iterator<Item = &str> {
         let failed = self.paths.iter();
-        failed.filter_map(|path| path.last_error.as_deref())
+        let failed = failed.filter_map(|path| path.last_error.as_deref());
+        self.other_version.as_deref().into_iter().chain(failed)
     }
 }
 
@@ -472,6 +558,36 @@ pub struct Pong {
     /// it was not to go through the ring.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ways: Option<u32>,
+}
+
+/// A member of the ring, as far as the one that is asked knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownMember {
+    /// Its name.
+    pub name: String,
+    /// Its id in base32; none where only its name is known.
+    pub member: Option<String>,
+    /// `router` or `leaf`; none where it is not known.
+    pub role: Option<String>,
+    /// Whether it is the member that was asked.
+    pub this: bool,
+    /// True where there is a link with it now, false where the last try to make one has failed, none
+    /// where neither is so.
+    pub reachable: Option<bool>,
+    /// The address in use, if there is a link.
+    pub address: Option<String>,
+    /// Name of the router, if that is a `relay://` address and the name is known.
+    pub via: Option<String>,
+    /// When something authentic last came from it, Unix seconds; none if nothing did since this
+    /// member's start.
+    pub heard: Option<u64>,
+    /// The release that it says it runs.
+    pub release: Option<String>,
+    /// Version of the link protocol of its latest link.
+    pub link_version: Option<u8>,
+    /// How it is known: `certificate` (seen in a handshake, a lookup or DNS), `link`, `transfer`,
+    /// `owner` (the owner's list).
+    pub known_from: Vec<String>,
 }
 
 /// Outcome of a lookup through the overlay.

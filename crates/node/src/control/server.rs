@@ -15,14 +15,15 @@ use tokio::time::timeout;
 
 use super::descriptor::{self, Caller};
 use super::message::{
-    ControlError, PathsStatus, Pong, RecordFound, RecordStored, Reply, Request, RouteFound,
-    RouteTarget, RouterRef,
+    ControlError, Line, MALFORMED, PathsStatus, Pong, RecordFound, RecordStored, Reply, Request,
+    RouteFound, RouteTarget, RouterRef, Speaker,
 };
 use super::socket::ControlSocket;
 use crate::certificate::Certificate;
 use crate::directory::{Directory, DirectoryError};
 use crate::limits::{CONTROL_CONNECTIONS, CONTROL_TIME};
-use crate::member::MemberHandle;
+use crate::member::{MemberHandle, Unreachable};
+use crate::member_list::MemberList;
 use crate::transfer::{TransferError, Transfers};
 
 /// How often a watched transfer is reported.
@@ -40,6 +41,8 @@ pub(crate) struct Services {
     pub(crate) transfers: Transfers,
     pub(crate) directory: Arc<Directory>,
     pub(crate) certificate: Certificate,
+    /// The owner's list of members.
+    pub(crate) list: Arc<MemberList>,
 }
 
 /// Serves for ever.
@@ -57,13 +60,40 @@ pub(crate) async fn serve(socket: ControlSocket, services: Services) {
     }
 }
 
-struct Answers(OwnedWriteHalf);
+struct Answers {
+    writing: OwnedWriteHalf,
+    /// Whether the first reply has said who speaks.
+    introduced: bool,
+}
 
 impl Answers {
     async fn send(&mut self, reply: &Reply) -> io::Result<()> {
-        let mut line = serde_json::to_vec(reply)?;
+        let mut line = if self.introduced {
+            serde_json::to_vec(reply)?
+        } else {
+            let speaker = Speaker::own();
+            let content = reply;
+            serde_json::to_vec(&Line { content, speaker })?
+        };
+        self.introduced = true;
         line.push(b'\n');
-        self.0.write_all(&line).await
+        self.writing.write_all(&line).await
+    }
+}
+
+/// Why a request cannot be read: what its sender's version has to do with it, and what mends that.
+fn malformed(line: &[u8], error: &serde_json::Error) -> String {
+    let (asker, own) = (Speaker::of(line), Speaker::own());
+    if asker.is_newer() {
+        format!(
+            "this member daemon is {own} and does not know what {asker} asks: restart it, so that it is of that version too"
+        )
+    } else if asker == own {
+        format!("{MALFORMED}: {error}")
+    } else {
+        format!(
+            "{MALFORMED} ({error}): it came from {asker}, and this member daemon is {own}: use its `ringway`"
+        )
     }
 }
 
@@ -75,10 +105,13 @@ async fn answer(stream: UnixStream, services: &Services, place: Place) -> io::Re
     place.keep();
     let caller = Caller::of(&stream, file);
     let (_reading, writing) = stream.into_split();
-    let mut answers = Answers(writing);
+    let mut answers = Answers {
+        writing,
+        introduced: false,
+    };
     let outcome = match serde_json::from_slice(&line) {
         Ok(request) => services.handle(request, caller, &mut answers).await,
-        Err(error) => Err(Failure::Usage(format!("the request is malformed: {error}"))),
+        Err(error) => Err(Failure::Usage(malformed(&line, &error))),
     };
     match outcome {
         Ok(()) => answers.send(&Reply::Done).await,
@@ -160,7 +193,7 @@ impl Services {
                 }
                 let file = caller.into_file(&path);
                 let file = file.ok_or_else(|| Failure::Usage(NOT_HANDED.to_owned()))?;
-                let peer = self.directory.find(&peer).await?;
+                let peer = self.find(&peer).await?;
                 let own = &self.certificate;
                 let status = self.transfers.send(file, &peer, own, priority)?;
                 answers.send(&Reply::Transfer(Box::new(status))).await?;
@@ -193,6 +226,7 @@ impl Services {
                 let route = self.route(&target).await?;
                 answers.send(&Reply::Route(route)).await?;
             }
+            Request::Members => self.list_members(answers).await?,
             Request::Put {
                 name,
                 value,
@@ -205,6 +239,13 @@ impl Services {
                 let found = self.get(&peer, name).await?;
                 answers.send(&Reply::Record(found)).await?;
             }
+        }
+        Ok(())
+    }
+
+    async fn list_members(&self, answers: &mut Answers) -> Result<(), Failure> {
+        for member in self.members().await {
+            answers.send(&Reply::Member(Box::new(member))).await?;
         }
         Ok(())
     }
@@ -279,7 +320,7 @@ impl Services {
 
     /// Another member than this one.
     async fn peer(&self, peer: &str) -> Result<Certificate, Failure> {
-        let certificate = self.directory.find(peer).await?;
+        let certificate = self.find(peer).await?;
         if certificate.member() == self.certificate.member() {
             return Err(Failure::Usage(format!("`{peer}` is this member")));
         }
@@ -329,8 +370,12 @@ impl Services {
         let echoed = self.member.echo(certificate.clone()).await;
         let paths = self.member.paths(&certificate).await;
         let paths = paths.ok_or_else(|| Failure::Failed("this member is stopping".to_owned()))?;
+        let why = |error: Unreachable| match &paths.other_version {
+            Some(version) => format!("no link with `{peer}`: {version}"),
+            None => error.to_string(),
+        };
         Ok(PathsStatus {
-            reason: echoed.err().map(|error| error.to_string()),
+            reason: echoed.err().map(why),
             ..paths
         })
     }
@@ -339,7 +384,7 @@ impl Services {
         let point = match target {
             RouteTarget::Text(text) => RingKey::point(text.as_bytes()),
             RouteTarget::Peer(peer) => {
-                let certificate = self.directory.find(peer).await?;
+                let certificate = self.find(peer).await?;
                 let member = certificate.member();
                 certificate
                     .ring_key()
@@ -404,7 +449,7 @@ impl Services {
 
     async fn get(&self, peer: &str, name: String) -> Result<RecordFound, Failure> {
         checked_name(&name)?;
-        let certificate = self.directory.find(peer).await?;
+        let certificate = self.find(peer).await?;
         let member = certificate.member();
         let point = Record::point(member.as_bytes(), name.as_bytes());
         let found = self.member.get(point).await;
@@ -446,4 +491,37 @@ fn checked_name(name: &str) -> Result<(), Failure> {
 
 fn checked_priority(value: f64) -> Result<Priority, Failure> {
     Priority::new(value).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::versions::CONTROL;
+
+    #[test]
+    fn message_says_which_side_is_older() {
+        let error = serde_json::from_str::<Request>("{}").unwrap_err();
+        let line = |control: u32| {
+            format!(r#"{{"command":"fly","control":{control},"ringway":"9.1.0"}}"#).into_bytes()
+        };
+        let newer = malformed(&line(CONTROL + 1), &error);
+        assert!(
+            newer.contains("what ringway 9.1.0 (control protocol"),
+            "{newer}"
+        );
+        assert!(newer.contains("restart it"), "{newer}");
+        for older in [line(CONTROL - 1), br#"{"command":"fly"}"#.to_vec()] {
+            let older = malformed(&older, &error);
+            assert!(
+                older.starts_with(MALFORMED) && older.contains("use its `ringway`"),
+                "{older}"
+            );
+        }
+        let broken = Speaker {
+            ringway: Some("\x1b[2J".repeat(99)),
+            control: Some(9),
+        };
+        let shown = broken.to_string();
+        assert!(!shown.contains('\x1b') && shown.len() < 100, "{shown}");
+    }
 }

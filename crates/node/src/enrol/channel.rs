@@ -190,7 +190,7 @@ pub(super) enum First {
 pub(super) async fn first(stream: &mut TcpStream) -> Result<First, ChannelError> {
     let frame = read_frame(stream).await?;
     // By its prologue it is told from a new member's, which begins with a key.
-    for exchange in [Exchange::Rotation, Exchange::Renewal] {
+    for exchange in Exchange::ALL {
         if let Some(message) = frame.strip_prefix(exchange.prologue()) {
             return Ok(First::Known(exchange, message.to_vec()));
         }

@@ -1,5 +1,5 @@
-//! A member asks the authority over a channel that its own key opens: for another key, or for a
-//! newer certificate. Both exchanges are one request and one answer.
+//! A member asks the authority over a channel that its own key opens: for another key, for a newer
+//! certificate, or for the list of members. Each exchange is one request and one answer.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::channel::{self, ChannelError};
 use super::locate::{LocateError, Locator};
-use crate::certificate::RingId;
+use crate::certificate::{Certificate, RingId};
 use crate::endpoint::Addresses;
 use crate::identity::Identity;
 use crate::limits::ENROL_TIME;
@@ -24,16 +24,32 @@ pub(crate) enum Exchange {
     Rotation,
     /// A newer certificate, by the one that it has; the grant is a certificate.
     Renewal,
+    /// A page of the owner's list of members, by a [`ListRequest`]; the grant is the page.
+    List,
 }
 
 impl Exchange {
+    pub(super) const ALL: [Exchange; 3] = [Exchange::Rotation, Exchange::Renewal, Exchange::List];
+
     /// What the first message begins with, and the handshake binds.
     pub(super) fn prologue(self) -> &'static [u8] {
         match self {
             Self::Rotation => b"ringway rotation 1",
             Self::Renewal => b"ringway renewal 1",
+            Self::List => b"ringway member list 1",
         }
     }
+}
+
+/// What a member asks for that wants to know the others.
+#[derive(Debug, Encode, Decode)]
+pub(super) struct ListRequest {
+    /// Its own certificate.
+    #[n(0)]
+    pub(super) certificate: ByteVec,
+    /// Which page, from 0.
+    #[n(1)]
+    pub(super) page: u32,
 }
 
 /// What a known member is answered.
@@ -102,9 +118,22 @@ impl AskError {
     }
 }
 
+/// One that asks for pages of the owner's list of members.
+pub(crate) fn list_page<'a>(
+    locator: &'a Locator,
+    identity: &'a Identity,
+    ring: &'a RingId,
+) -> Asking<'a> {
+    Asking {
+        locator,
+        ring,
+        identity,
+    }
+}
+
 /// The member that asks, and whom.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asking<'a> {
+pub(crate) struct Asking<'a> {
     /// Where the authority is.
     pub(super) locator: &'a Locator,
     pub(super) ring: &'a RingId,
@@ -113,6 +142,16 @@ pub(super) struct Asking<'a> {
 }
 
 impl Asking<'_> {
+    /// Asks for a page of the owner's list of members; of what is given back nothing was checked.
+    pub(crate) async fn page(self, own: &Certificate, page: u32) -> Result<ByteVec, AskError> {
+        let request = ListRequest {
+            certificate: own.as_bytes().to_vec().into(),
+            page,
+        };
+        let request = crate::cbor::encode(&request);
+        self.ask(Exchange::List, &request).await
+    }
+
     /// Sends the request; gives back what is granted, of which nothing has been checked.
     pub(super) async fn ask(self, exchange: Exchange, request: &[u8]) -> Result<ByteVec, AskError> {
         let addresses = self.locator.locate().await;

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use super::channel::{self, Accepting, Asking, Channel, ChannelError, First};
-use super::known::{Exchange, KnownAnswer};
+use super::known::{Exchange, KnownAnswer, ListRequest};
 use super::pake::{self, Hello, Refusal};
 use super::tries::Tries;
 use super::{Bring, BringAnswer, Reply, Request};
@@ -65,6 +65,9 @@ pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority) {
                 })) => {
                     tracing::info!(%from, name, serial, again, "a member's certificate is renewed");
                 }
+                Ok(Ok(Done::Listed(name))) => {
+                    tracing::debug!(%from, name, "a member has asked for the list of members");
+                }
                 Ok(Ok(Done::Brought(Brought::Known))) => {
                     tracing::debug!(%from, "a member has brought a statement that is known");
                 }
@@ -101,6 +104,7 @@ enum Done {
         serial: u64,
         again: bool,
     },
+    Listed(String),
     Brought(Brought),
 }
 
@@ -161,6 +165,7 @@ impl Enrolling {
         let granted = match exchange {
             Exchange::Rotation => self.rotation(&request, remote, place).await?,
             Exchange::Renewal => self.renewal(request, remote, place).await?,
+            Exchange::List => self.list(&request, remote, place).await?,
         };
         match granted {
             Ok(Granted { grant, done }) => {
@@ -216,6 +221,31 @@ impl Enrolling {
                 serial: certificate.serial(),
                 again,
             },
+        }))
+    }
+
+    /// Names go to members only: the handshake has proved the key of the certificate that is shown.
+    async fn list(
+        &self,
+        request: &[u8],
+        remote: [u8; 32],
+        place: &SharedPlace,
+    ) -> Result<Result<Granted, AuthorityError>, EnrolError> {
+        let request: ListRequest =
+            minicbor::decode(request).map_err(|_| ChannelError::Malformed)?;
+        let ring = self.authority.with(|authority| Ok(authority.ring_id()));
+        let ring = ring.await?;
+        let shown = Certificate::decode(&request.certificate, &ring);
+        let shown = shown.map_err(|_| ChannelError::Malformed)?;
+        // Certificates are public; the key is not.
+        holds(remote, &shown.member())?;
+        place.keep();
+        let name = shown.name().to_string();
+        let page = move |authority: &mut Authority| authority.list_page(&shown, request.page);
+        let page = self.authority.with(page).await;
+        Ok(page.map(|grant| Granted {
+            grant,
+            done: Done::Listed(name),
         }))
     }
 

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use ringway_transport::{Address, MemberId, Protocol};
 
 use super::cookie::{Cookie, NO_COOKIE, Source, name_of};
-use super::handshake::Initiator;
+use super::handshake::{HandshakeFailed, Initiator, Keys};
 use super::session::Session;
+use super::shown::Shown;
+use super::version::LinkVersion;
 use super::wire::Packet;
 use crate::limits::{COOKIES_TAKEN, HALF_OPEN_WAYS, MAIL_HANDSHAKE, OLD_SESSION};
 
@@ -26,57 +28,150 @@ const DIAL_PAUSES: [Duration; 5] = [
     Duration::from_millis(1_500),
     Duration::from_millis(2_000),
 ];
+/// Of the attempts past the first at each address, those that are of the version before, where the
+/// peer's is not known. They begin when a peer of our version has answered long since: it need not
+/// do the work twice.
+const EARLIER_ATTEMPTS: [usize; 2] = [2, 4];
+
 /// A handshake that we have begun.
 #[derive(Debug)]
 pub(super) struct Dial {
     pub(super) index: u32,
-    pub(super) initiator: Initiator,
+    /// The first message in each version that was tried so far.
+    begun: Vec<Begun>,
+    /// The version of the latest link with the peer.
+    spoken: Option<LinkVersion>,
     /// The epoch that we have named as our newest.
     pub(super) newest: u32,
     pub(super) due: Instant,
-    noise: Vec<u8>,
     pub(super) addresses: Vec<Address>,
     /// Addresses for which only others speak: each gets one packet, and no other.
     once: Vec<Address>,
     attempts: usize,
+    /// Of them, those of the version before.
+    earlier: usize,
     mailed: bool,
-    /// The addresses that something has gone to, the cookie that came from there, and how many
-    /// have.
-    sent_to: BTreeMap<Address, (Cookie, u32)>,
+    /// What has gone to each address.
+    sent_to: BTreeMap<Address, Sent>,
+}
+
+/// A first message.
+#[derive(Debug)]
+struct Begun {
+    initiator: Initiator,
+    noise: Vec<u8>,
+}
+
+/// What went to an address last.
+#[derive(Debug)]
+struct Sent {
+    version: LinkVersion,
+    /// The cookie that came from there, and how many have.
+    cookie: Cookie,
+    taken: u32,
 }
 
 impl Dial {
+    /// `names`: our name for the session, and our newest epoch.
     pub(super) fn new(
         now: Instant,
         names: (u32, u32),
-        begun: (Initiator, Vec<u8>),
+        spoken: Option<LinkVersion>,
         addresses: Vec<Address>,
     ) -> Dial {
-        let ((index, newest), (initiator, noise)) = (names, begun);
+        let (index, newest) = names;
         Dial {
             index,
+            begun: Vec::new(),
+            spoken,
             newest,
-            initiator,
             due: now,
-            noise,
             addresses,
             once: Vec::new(),
             attempts: 0,
+            earlier: 0,
             mailed: false,
             sent_to: BTreeMap::new(),
         }
     }
 
-    fn packet_for(&mut self, address: &Address) -> Vec<u8> {
+    /// The first message in `initiator`'s version.
+    pub(super) fn begin(&mut self, initiator: Initiator, noise: Vec<u8>) {
+        self.begun.push(Begun { initiator, noise });
+    }
+
+    /// The version of the next attempt, if no first message was made in it so far.
+    pub(super) fn wanted_version(&self) -> Option<LinkVersion> {
+        let wanted = self.next_version();
+        let begun = |begun: &Begun| begun.initiator.version() == wanted;
+        (!self.begun.iter().any(begun)).then_some(wanted)
+    }
+
+    fn next_version(&self) -> LinkVersion {
+        let further = self.attempts.checked_sub(self.first_round());
+        let earlier = match self.spoken {
+            Some(LinkVersion::Newest) => false,
+            // It may have another build by now.
+            Some(LinkVersion::Earlier) => self.attempts.is_multiple_of(2),
+            None => further.is_some_and(|further| EARLIER_ATTEMPTS.contains(&further)),
+        };
+        if earlier && self.once.is_empty() && !cfg!(feature = "insecure") {
+            LinkVersion::Earlier
+        } else {
+            LinkVersion::Newest
+        }
+    }
+
+    /// Attempts before each address that is not of mail had one, but for the last.
+    fn first_round(&self) -> usize {
+        let fast = self.addresses.iter().filter(|address| !is_mail(address));
+        fast.count().saturating_sub(1)
+    }
+
+    /// Reads the response, in whichever version it is. One that does not verify changes nothing.
+    pub(super) fn finish(&mut self, noise: &[u8]) -> Option<(LinkVersion, Shown)> {
+        self.begun.iter_mut().find_map(|begun| {
+            let shown = begun.initiator.finish(noise).ok()?;
+            Some((begun.initiator.version(), shown))
+        })
+    }
+
+    /// The keys, once a response of this version was read.
+    pub(super) fn into_keys(self, version: LinkVersion) -> Result<Keys, HandshakeFailed> {
+        let mut begun = self.begun.into_iter();
+        let begun = begun.find(|begun| begun.initiator.version() == version);
+        begun.ok_or(HandshakeFailed)?.initiator.into_keys()
+    }
+
+    fn packet_for(&mut self, version: LinkVersion, address: &Address) -> Option<Vec<u8>> {
+        let mut begun = self.begun.iter();
+        let begun = begun.find(|begun| begun.initiator.version() == version)?;
         let known = self.sent_to.entry(address.clone());
-        let (cookie, _) = known.or_insert((NO_COOKIE, 0));
-        let (sender, noise) = (self.index, self.noise.as_slice());
+        let sent = known.or_insert(Sent {
+            version,
+            cookie: NO_COOKIE,
+            taken: 0,
+        });
+        sent.version = version;
+        let (sender, noise) = (self.index, begun.noise.as_slice());
         let packet = Packet::Initiation {
             sender,
-            cookie,
+            cookie: &sent.cookie,
             noise,
         };
-        packet.encode()
+        Some(packet.encode())
+    }
+
+    /// The packet that went to `address` last, if `initiation` names it.
+    fn last_packet(&mut self, address: &Address, initiation: &Cookie) -> Option<Vec<u8>> {
+        let version = self.sent_to.get(address)?.version;
+        let packet = self.packet_for(version, address)?;
+        (name_of(&packet) == *initiation).then_some(packet)
+    }
+
+    /// Whether this is about what we have sent to `from` last.
+    pub(super) fn is_about(&mut self, from: &Address, initiation: &Cookie) -> bool {
+        self.last_packet(from, initiation).is_some()
     }
 
     /// The peer at `from` wants to see `cookie`; gives what goes there now. None if this is not
@@ -87,12 +182,15 @@ impl Dial {
         initiation: &Cookie,
         cookie: &Cookie,
     ) -> Option<Vec<u8>> {
-        let taken = self.sent_to.get(from)?.1;
-        if taken >= COOKIES_TAKEN || name_of(&self.packet_for(from)) != *initiation {
+        self.last_packet(from, initiation)?;
+        let sent = self.sent_to.get_mut(from)?;
+        if sent.taken >= COOKIES_TAKEN {
             return None;
         }
-        self.sent_to.insert(from.clone(), (*cookie, taken + 1));
-        Some(self.packet_for(from))
+        sent.taken += 1;
+        sent.cookie = *cookie;
+        let version = sent.version;
+        self.packet_for(version, from)
     }
 
     /// More addresses of the peer have been found: they are tried at once.
@@ -120,15 +218,22 @@ impl Dial {
     /// attempt over something faster one goes out by mail, if there is a mailbox, and is waited
     /// for.
     pub(super) fn next_attempt(&mut self, now: Instant) -> Option<(Address, Vec<u8>)> {
+        let version = self.next_version();
         if let Some(address) = self.once.pop() {
             let last = self.once.is_empty() && self.addresses.is_empty();
             self.due = now + if last { ONLY_ADDRESS } else { NEXT_ADDRESS };
-            let packet = self.packet_for(&address);
+            let packet = self.packet_for(version, &address)?;
             return Some((address, packet));
         }
+        let first_round = self.first_round();
         let (mail, fast): (Vec<&Address>, Vec<&Address>) =
             self.addresses.iter().partition(|address| is_mail(address));
-        let first_round = fast.len().saturating_sub(1);
+        // The version before is tried at the cheapest address first as well.
+        let turn = if version == LinkVersion::Earlier && self.spoken.is_none() {
+            self.earlier
+        } else {
+            self.attempts
+        };
         let pause = match self.attempts.checked_sub(first_round) {
             _ if fast.is_empty() => None,
             None => Some(NEXT_ADDRESS),
@@ -136,7 +241,7 @@ impl Dial {
         };
         let chosen = match pause {
             Some(pause) => {
-                let position = self.attempts % fast.len().max(1);
+                let position = turn % fast.len().max(1);
                 fast.get(position).map(|address| (*address, pause))
             }
             // Mail is slow and has quotas, so it comes last and once.
@@ -147,8 +252,9 @@ impl Dial {
         self.mailed |= is_mail(address);
         let address = address.clone();
         self.attempts += 1;
+        self.earlier += usize::from(version == LinkVersion::Earlier);
         self.due = now + pause;
-        let packet = self.packet_for(&address);
+        let packet = self.packet_for(version, &address)?;
         Some((address, packet))
     }
 }
@@ -178,6 +284,7 @@ pub(super) struct HalfOpen {
     pub(super) newest: u32,
     /// The time that it showed.
     pub(super) time: u64,
+    pub(super) version: LinkVersion,
     /// The certificate shown, to be judged again when the session is taken into use.
     pub(super) shown: Vec<u8>,
 }

@@ -4,17 +4,20 @@ use std::time::Instant;
 
 use ringway_transport::{Address, MemberId, Paths, Signer as _};
 
-use super::cookie::{Cookie, Source, Verdict, name_of};
+use super::builds::{OtherVersion, Who};
+use super::cookie::{COOKIE, Cookie, Source, Verdict, name_of};
 use super::dial::{Dial, HalfOpen, Way};
 use super::half_open::{self, Admission};
 use super::handshake::{self, Initiator, Responder};
 use super::peer::Peer;
 use super::session::{Names, Session};
 use super::shown::{Shown, next_epoch};
-use super::wire::{LinkMessage, Packet};
+use super::version::LinkVersion;
+use super::wire::{LinkMessage, Packet, Told};
 use super::{Event, LinkEnd, Links};
 use crate::certificate::Certificate;
 use crate::limits::MAX_LINKS;
+use crate::versions::{LINK, LINK_OLDEST};
 
 impl Links {
     /// Begins a handshake with the holder of `certificate` at `addresses`, cheapest first. One that
@@ -71,21 +74,41 @@ impl Links {
     }
 
     fn begin_dial(&mut self, now: Instant, member: MemberId, addresses: Vec<Address>) {
-        let shown = self.shown_to(now, &member);
-        let Ok(begun) = Initiator::begin(&self.identity, &member, &shown) else {
-            self.counters.handshakes_refused += 1;
-            return;
-        };
+        let newest = self.peers.get(&member).map_or(0, Peer::newest_epoch);
         let index = self.free_index();
-        let dial = Dial::new(now, (index, shown.newest), begun, addresses);
+        let spoken = self.spoken.of(&member);
+        let dial = Dial::new(now, (index, newest), spoken, addresses);
         self.dials.insert(index, member);
         let peer = self.peer(now, member);
         peer.dial = Some(dial);
     }
 
+    /// The first message of the version that the next attempt of a dial is in.
+    fn begin_version(&mut self, now: Instant, member: MemberId) {
+        let dial = |links: &Links| {
+            let dial = links.peers.get(&member)?.dial.as_ref()?;
+            Some((dial.wanted_version()?, dial.newest))
+        };
+        let Some((version, newest)) = dial(self) else {
+            return;
+        };
+        let shown = self.shown(now, newest);
+        let begun = Initiator::begin(&self.identity, &member, version, &shown);
+        let dial = self.peers.get_mut(&member).and_then(|p| p.dial.as_mut());
+        match (begun, dial) {
+            (Ok((initiator, noise)), Some(dial)) => dial.begin(initiator, noise),
+            _ => self.counters.handshakes_refused += 1,
+        }
+    }
+
     fn shown_to(&mut self, now: Instant, member: &MemberId) -> Shown {
+        let newest = self.peers.get(member).map_or(0, Peer::newest_epoch);
+        self.shown(now, newest)
+    }
+
+    fn shown(&mut self, now: Instant, newest: u32) -> Shown {
         Shown {
-            newest: self.peers.get(member).map_or(0, Peer::newest_epoch),
+            newest,
             time: self.times.next(now),
             certificate: self.certificate.clone(),
         }
@@ -141,12 +164,9 @@ impl Links {
             Verdict::Cookie(wanted) => return self.ask_for_cookie(path, sender, bytes, &wanted),
         }
         self.counters.handshakes_read += 1;
-        let Ok((mut responder, shown)) = handshake::respond(&self.identity, noise) else {
+        let Some((mut responder, shown)) = self.read_initiation(&path, sender, noise) else {
             self.counters.packets_rejected += 1;
-            let is_earlier = || handshake::is_earlier(&self.identity, noise);
-            let earlier = self.other_builds.look_for_earlier(now, &path, is_earlier);
-            self.counters.handshakes_earlier += u64::from(earlier);
-            return;
+            return self.look_for_other(now, path, sender, bytes);
         };
         let admitted = (self.gatekeeper)(&shown.certificate);
         let admitted = admitted.map(|certificate| certificate.member());
@@ -179,6 +199,77 @@ impl Links {
         }
         let from = (path, source, (proof.is_ok(), new));
         self.respond(now, from, member, (responder, shown), (sender, noise));
+    }
+
+    /// Reads an initiation in the versions that are spoken here, the newest first. A peer that
+    /// tries the one before as well has had our answer to the newest already.
+    fn read_initiation(
+        &self,
+        path: &Address,
+        sender: u32,
+        noise: &[u8],
+    ) -> Option<(Responder, Shown)> {
+        let respond = |version| handshake::respond(&self.identity, version, noise).ok();
+        respond(LinkVersion::Newest).or_else(|| {
+            let source = Source::of(path);
+            let mut waiting = self.half_open.iter();
+            let answered = waiting.any(|half| half.initiation.0 == sender && half.source == source);
+            (!answered).then(|| respond(LinkVersion::Earlier)).flatten()
+        })
+    }
+
+    /// An initiation could not be read: perhaps its version is none of ours. Its sender is answered
+    /// which those are, by fewer bytes than it has sent.
+    fn look_for_other(&mut self, now: Instant, path: Address, sender: u32, bytes: &[u8]) {
+        let (identity, path_shown) = (&self.identity, path.clone());
+        let find = || {
+            // The first version had no cookie.
+            let noise = bytes.get(COOKIE + 5..);
+            let first = bytes.get(5..);
+            let mut read = noise.into_iter().chain(first);
+            read.find_map(|noise| handshake::other_version(identity, noise))
+        };
+        let Some(found) = self.other_builds.look(now, path_shown, find) else {
+            return;
+        };
+        self.counters.handshakes_other_version += 1;
+        if let Some(other) = found {
+            self.output.emit(Event::OtherVersion(other));
+        }
+        let answer = Packet::Versions {
+            receiver: sender,
+            initiation: &name_of(bytes),
+            oldest: LINK_OLDEST,
+            newest: LINK,
+        };
+        let answer = answer.encode();
+        self.output.transmit(path, answer);
+    }
+
+    /// Somebody at `path` answers our initiation with the versions that it speaks. It proves
+    /// nothing, so that nothing ends by it.
+    pub(super) fn handle_versions(&mut self, path: Address, receiver: u32, told: Told<'_>) {
+        let member = self.dials.get(&receiver).copied();
+        let about = member.filter(|member| {
+            let dial = self.peers.get_mut(member).and_then(|p| p.dial.as_mut());
+            dial.is_some_and(|dial| dial.is_about(&path, told.initiation))
+        });
+        // Who speaks one of ours has answered something else, or lies.
+        let speaks_ours = (told.oldest..=told.newest).contains(&LINK)
+            || (told.oldest..=told.newest).contains(&LINK_OLDEST);
+        match about {
+            Some(member) if !speaks_ours => {
+                let other = OtherVersion {
+                    version: told.newest,
+                    path,
+                    who: Who::Claimed(member),
+                };
+                if self.other_builds.note(other.clone()) {
+                    self.output.emit(Event::OtherVersion(other));
+                }
+            }
+            _ => self.counters.packets_rejected += 1,
+        }
     }
 
     /// A repeated initiation gets the same answer; nothing is computed twice for it. Under each
@@ -250,6 +341,7 @@ impl Links {
         let (path, source, (proved, new)) = from;
         let own = self.shown_to(now, &member);
         let me = self.identity.member();
+        let version = responder.version();
         let epoch = next_epoch((shown.newest, own.newest), &member, &me);
         let answered = responder.finish(&own).ok();
         let Some((epoch, (answer, keys))) = epoch.zip(answered) else {
@@ -283,6 +375,7 @@ impl Links {
             expires: now + HalfOpen::patience(&path, again),
             newest: shown.newest,
             time: shown.time,
+            version,
             shown: shown.certificate,
         };
         if let Some(way) = half.ways.first() {
@@ -342,7 +435,7 @@ impl Links {
             return false;
         };
         let newest = dial.newest;
-        let Ok(shown) = dial.initiator.finish(noise) else {
+        let Some((version, shown)) = dial.finish(noise) else {
             self.counters.packets_rejected += 1;
             return false;
         };
@@ -358,7 +451,7 @@ impl Links {
             .is_some_and(|certificate| certificate.member() == member);
         let me = self.identity.member();
         let epoch = next_epoch((newest, shown.newest), &me, &member);
-        let keys = dial.initiator.into_keys().ok().filter(|_| admitted);
+        let keys = dial.into_keys(version).ok().filter(|_| admitted);
         let Some((keys, epoch)) = keys.zip(epoch) else {
             self.counters.handshakes_refused += 1;
             self.forget(&member, LinkEnd::NotAdmitted);
@@ -373,13 +466,23 @@ impl Links {
             initiator: true,
         };
         let session = Session::new(now, keys, names);
-        self.times.learn(member, shown.time);
+        self.learn(member, version, shown.time);
         self.establish(now, path, member, session, shown.newest);
         // The responder takes the session into use with the first message that it can decrypt.
         if !self.peers.get(&member).is_some_and(Peer::has_sent) {
             self.send(now, &member, LinkMessage::Echo(0));
         }
         true
+    }
+
+    /// A handshake of this version, in which the member has shown `time`, has become a link.
+    pub(super) fn learn(&mut self, member: MemberId, version: LinkVersion, time: u64) {
+        if version == LinkVersion::Newest {
+            self.times.learn(member, time);
+        }
+        if self.spoken.learn(member, version) {
+            self.output.emit(Event::EarlierVersion(member));
+        }
     }
 
     /// A handshake has succeeded. `newest`: the newest session that the peer knows of; 0 if it
@@ -393,6 +496,7 @@ impl Links {
         newest: u32,
     ) {
         self.counters.handshakes += 1;
+        self.other_builds.forget(&member);
         self.indices.insert(session.local(), member);
         // A peer that knows of no session has forgotten everything; otherwise these are new keys,
         // and nothing else changes.
@@ -450,12 +554,14 @@ impl Links {
         if peer.is_dialling() || !peer.may_renew(now) {
             return;
         }
+        self.spoken.restarted(&member);
         let addresses = peer.renewing(now);
         self.dial(now, member, addresses);
     }
 
     /// Sends the next initiation, or gives up.
     pub(super) fn run_dial(&mut self, now: Instant, member: MemberId) {
+        self.begin_version(now, member);
         let Some(peer) = self.peers.get_mut(&member) else {
             return;
         };

@@ -3,13 +3,11 @@
 use ringway_transport::MemberId;
 
 use super::shown::Shown;
+use super::version::{LinkVersion, OTHERS, prologue};
 use crate::identity::{Identity, noise_public};
 use crate::noise::{self, AesGcm, Exchange};
 
 const PATTERN: &str = "Noise_IK_25519_AESGCM_SHA256";
-const PROLOGUE: &[u8] = b"ringway link 3";
-/// The version before, which has another format.
-const EARLIER: &[u8] = b"ringway link 2";
 /// Ephemeral and static key, two authentication tags and what is shown, with room.
 const MESSAGE: usize = 32 + 48 + 16 + Shown::BYTES + 64;
 /// Bytes of the shortest message that begins a handshake: what encryption adds to what is shown.
@@ -75,6 +73,7 @@ impl Keys {
 #[derive(Debug)]
 pub(super) struct Initiator {
     noise: Exchange,
+    version: LinkVersion,
 }
 
 impl Initiator {
@@ -82,18 +81,17 @@ impl Initiator {
     pub(super) fn begin(
         identity: &Identity,
         member: &MemberId,
+        version: LinkVersion,
         shown: &Shown,
     ) -> Result<(Initiator, Vec<u8>), HandshakeFailed> {
-        let remote = noise_public(member).ok_or(HandshakeFailed)?;
-        let secret = identity.noise_secret();
-        let state = noise::builder(PATTERN)?
-            .prologue(PROLOGUE)?
-            .local_private_key(secret.as_ref())?
-            .remote_public_key(&remote)?
-            .build_initiator()?;
+        let state = initiator(identity, member, &prologue(version.number()))?;
         let mut noise = Exchange::new(state);
-        let message = write(&mut noise, shown)?;
-        Ok((Initiator { noise }, message))
+        let message = write(&mut noise, version, shown)?;
+        Ok((Initiator { noise, version }, message))
+    }
+
+    pub(super) fn version(&self) -> LinkVersion {
+        self.version
     }
 
     /// Takes the response; gives what the responder shows.
@@ -101,7 +99,7 @@ impl Initiator {
     /// A response that does not verify leaves the initiator as it was, so that a forged one cannot
     /// end the handshake.
     pub(super) fn finish(&mut self, message: &[u8]) -> Result<Shown, HandshakeFailed> {
-        read(&mut self.noise, message)
+        read(&mut self.noise, self.version, message)
     }
 
     pub(super) fn into_keys(self) -> Result<Keys, HandshakeFailed> {
@@ -110,44 +108,59 @@ impl Initiator {
     }
 }
 
-/// Reads an initiation: gives what is shown, and the state to answer with. This is where public-key
-/// work begins.
+fn initiator(
+    identity: &Identity,
+    member: &MemberId,
+    prologue: &[u8],
+) -> Result<snow::HandshakeState, HandshakeFailed> {
+    let remote = noise_public(member).ok_or(HandshakeFailed)?;
+    let secret = identity.noise_secret();
+    let builder = noise::builder(PATTERN)?.prologue(prologue)?;
+    let builder = builder.local_private_key(secret.as_ref())?;
+    Ok(builder.remote_public_key(&remote)?.build_initiator()?)
+}
+
+/// Reads an initiation of this version: gives what is shown, and the state to answer with. This is
+/// where public-key work begins.
 pub(super) fn respond(
     identity: &Identity,
+    version: LinkVersion,
     message: &[u8],
 ) -> Result<(Responder, Shown), HandshakeFailed> {
-    let mut noise = responder(identity, PROLOGUE)?;
-    let shown = read(&mut noise, message)?;
-    Ok((Responder { noise }, shown))
+    let mut noise = responder(identity, version.number())?;
+    let shown = read(&mut noise, version, message)?;
+    Ok((Responder { noise, version }, shown))
 }
 
-/// Whether an initiation that cannot be read is of the version before. It costs as much work as to
-/// read it.
-pub(super) fn is_earlier(identity: &Identity, message: &[u8]) -> bool {
+/// The version of an initiation that is of none of ours, if that is one of [`OTHERS`], and the
+/// X25519 key that its sender has proved to hold. It costs as much work as to read a few.
+pub(super) fn other_version(identity: &Identity, message: &[u8]) -> Option<(u8, [u8; 32])> {
     let mut payload = vec![0; MESSAGE];
-    message.len() <= MESSAGE
-        && responder(identity, EARLIER)
-            .is_ok_and(|mut noise| noise.state().read_message(message, &mut payload).is_ok())
+    if message.len() > MESSAGE {
+        return None;
+    }
+    OTHERS.into_iter().find_map(|version| {
+        let mut noise = responder(identity, version).ok()?;
+        let state = noise.state();
+        state.read_message(message, &mut payload).ok()?;
+        let key = state.get_remote_static()?.try_into().ok()?;
+        Some((version, key))
+    })
 }
 
-fn responder(identity: &Identity, prologue: &[u8]) -> Result<Exchange, HandshakeFailed> {
+fn responder(identity: &Identity, version: u8) -> Result<Exchange, HandshakeFailed> {
     let secret = identity.noise_secret();
     let state = noise::builder(PATTERN)?
-        .prologue(prologue)?
+        .prologue(&prologue(version))?
         .local_private_key(secret.as_ref())?
         .build_responder()?;
     Ok(Exchange::new(state))
 }
 
-/// An initiation of the version before, for tests.
+/// An initiation of any version, for tests.
 #[cfg(test)]
-pub(super) fn earlier(identity: &Identity, member: &MemberId) -> Vec<u8> {
-    let remote = noise_public(member).unwrap();
-    let secret = identity.noise_secret();
-    let builder = noise::builder(PATTERN).unwrap().prologue(EARLIER).unwrap();
-    let builder = builder.local_private_key(secret.as_ref()).unwrap();
-    let builder = builder.remote_public_key(&remote).unwrap();
-    let mut noise = Exchange::new(builder.build_initiator().unwrap());
+pub(super) fn of_version(identity: &Identity, member: &MemberId, version: u8) -> Vec<u8> {
+    let mut noise = Exchange::new(initiator(identity, member, &prologue(version)).unwrap());
     let mut message = vec![0; MESSAGE];
     let length = noise.state().write_message(&[0; 40], &mut message).unwrap();
     message.truncate(length);
@@ -158,9 +171,14 @@ pub(super) fn earlier(identity: &Identity, member: &MemberId) -> Vec<u8> {
 #[derive(Debug)]
 pub(super) struct Responder {
     noise: Exchange,
+    version: LinkVersion,
 }
 
 impl Responder {
+    pub(super) fn version(&self) -> LinkVersion {
+        self.version
+    }
+
     /// True if the initiator has proven to hold the key of `member`.
     pub(super) fn is(&mut self, member: &MemberId) -> bool {
         let noise = self.noise.state();
@@ -169,25 +187,34 @@ impl Responder {
 
     /// Answers; gives the second Noise message and the session's keys.
     pub(super) fn finish(mut self, shown: &Shown) -> Result<(Vec<u8>, Keys), HandshakeFailed> {
-        let message = write(&mut self.noise, shown)?;
+        let message = write(&mut self.noise, self.version, shown)?;
         let (receive, send) = self.noise.split()?;
         Ok((message, Keys { send, receive }))
     }
 }
 
-fn write(noise: &mut Exchange, shown: &Shown) -> Result<Vec<u8>, HandshakeFailed> {
+fn write(
+    noise: &mut Exchange,
+    version: LinkVersion,
+    shown: &Shown,
+) -> Result<Vec<u8>, HandshakeFailed> {
     let mut message = vec![0; MESSAGE];
-    let length = noise.state().write_message(&shown.encode(), &mut message)?;
+    let payload = shown.encode(version);
+    let length = noise.state().write_message(&payload, &mut message)?;
     message.truncate(length);
     Ok(message)
 }
 
-fn read(noise: &mut Exchange, message: &[u8]) -> Result<Shown, HandshakeFailed> {
+fn read(
+    noise: &mut Exchange,
+    version: LinkVersion,
+    message: &[u8],
+) -> Result<Shown, HandshakeFailed> {
     if message.len() > MESSAGE {
         return Err(HandshakeFailed);
     }
     let mut payload = vec![0; MESSAGE];
     let length = noise.state().read_message(message, &mut payload)?;
     payload.truncate(length);
-    Shown::decode(&payload).ok_or(HandshakeFailed)
+    Shown::decode(version, &payload).ok_or(HandshakeFailed)
 }

@@ -4,6 +4,7 @@
 //!  handle_packet -> Initiation: a response (the session is half open), a cookie, or dropped
 //!                -> Response: establish, Event::Up
 //!                -> Cookie: the initiation again, with it. Unknown: another handshake
+//!                -> Versions, of a peer that speaks none of ours: noted
 //!                -> Foreign, of another kind of build: an empty answer
 //!                -> Data -> handle_data -> unknown session: Unknown is sent back
 //!                                       -> half open: handle_first_data: establish, Event::Up,
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use ringway_transport::{Address, MemberId};
 
-use super::wire::Packet;
+use super::wire::{Packet, Told};
 use super::{Event, LinkEnd, LinkMessage, Links, Peer, flow};
 use crate::limits::REASSEMBLY_BYTES_IN_ALL;
 
@@ -59,6 +60,20 @@ impl Links {
                 cookie,
             }) => {
                 self.handle_cookie(now, &path, receiver, (initiation, cookie));
+                false
+            }
+            Some(Packet::Versions {
+                receiver,
+                initiation,
+                oldest,
+                newest,
+            }) => {
+                let told = Told {
+                    initiation,
+                    oldest,
+                    newest,
+                };
+                self.handle_versions(path, receiver, told);
                 false
             }
             Some(Packet::Foreign(bytes)) => {
@@ -142,7 +157,7 @@ impl Links {
         let Some(way) = half.way(receiver).map(|way| way.path.clone()) else {
             return false;
         };
-        self.times.learn(half.member, half.time);
+        self.learn(half.member, half.version, half.time);
         self.establish(now, way, half.member, half.session, half.newest);
         let packet = (receiver, u64::from(counter));
         self.handle_plain(now, &path, half.member, packet, &plain);

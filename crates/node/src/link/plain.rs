@@ -7,6 +7,7 @@
 use ringway_transport::MemberId;
 
 use super::shown::Shown;
+use super::version::LinkVersion;
 use crate::identity::Identity;
 use crate::noise::TAG;
 
@@ -56,12 +57,13 @@ impl Keys {
 
 fn padded(shown: &Shown, length: usize) -> Vec<u8> {
     let mut message = vec![0; length];
-    message.extend(shown.encode());
+    message.extend(shown.encode(LinkVersion::Newest));
     message
 }
 
 fn read(message: &[u8], length: usize) -> Result<Shown, HandshakeFailed> {
-    let shown = message.get(length..).and_then(Shown::decode);
+    let shown = message.get(length..);
+    let shown = shown.and_then(|bytes| Shown::decode(LinkVersion::Newest, bytes));
     shown.ok_or(HandshakeFailed)
 }
 
@@ -72,9 +74,15 @@ impl Initiator {
     pub(super) fn begin(
         _identity: &Identity,
         _member: &MemberId,
+        version: LinkVersion,
         shown: &Shown,
     ) -> Result<(Initiator, Vec<u8>), HandshakeFailed> {
+        only_newest(version)?;
         Ok((Initiator, padded(shown, LEAST)))
+    }
+
+    pub(super) fn version(&self) -> LinkVersion {
+        LinkVersion::Newest
     }
 
     pub(super) fn finish(&mut self, message: &[u8]) -> Result<Shown, HandshakeFailed> {
@@ -88,20 +96,34 @@ impl Initiator {
 
 pub(super) fn respond(
     _identity: &Identity,
+    version: LinkVersion,
     message: &[u8],
 ) -> Result<(Responder, Shown), HandshakeFailed> {
+    only_newest(version)?;
     Ok((Responder, read(message, LEAST)?))
 }
 
+/// Benchmarks are of one build.
+fn only_newest(version: LinkVersion) -> Result<(), HandshakeFailed> {
+    match version {
+        LinkVersion::Newest => Ok(()),
+        LinkVersion::Earlier => Err(HandshakeFailed),
+    }
+}
+
 /// Nothing is said of versions here.
-pub(super) fn is_earlier(_identity: &Identity, _message: &[u8]) -> bool {
-    false
+pub(super) fn other_version(_identity: &Identity, _message: &[u8]) -> Option<(u8, [u8; 32])> {
+    None
 }
 
 #[derive(Debug)]
 pub(super) struct Responder;
 
 impl Responder {
+    pub(super) fn version(&self) -> LinkVersion {
+        LinkVersion::Newest
+    }
+
     /// The sender of a certificate is believed.
     pub(super) fn is(&mut self, _member: &MemberId) -> bool {
         true

@@ -7,15 +7,18 @@
 
 use ringway_transport::MemberId;
 
+use super::version::LinkVersion;
 use crate::limits::CERTIFICATE_BYTES;
 
-/// A handshake's payload: newest epoch as u32 and time as u64, big-endian, and the certificate.
+/// A handshake's payload: newest epoch as u32 and time as u64, big-endian, and the certificate. In
+/// version 2 there is no time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
     /// Epoch of the newest session with the other; 0 if there is none. So a peer that has
     /// restarted says so.
     pub(super) newest: u32,
-    /// Microseconds since 1970 by the clock of who shows it; later in each handshake.
+    /// Microseconds since 1970 by the clock of who shows it; later in each handshake. 0 in version
+    /// 2.
     pub(super) time: u64,
     pub(super) certificate: Vec<u8>,
 }
@@ -24,17 +27,22 @@ impl Shown {
     /// The longest.
     pub(super) const BYTES: usize = 4 + 8 + CERTIFICATE_BYTES;
 
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self, version: LinkVersion) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Shown::BYTES);
         bytes.extend_from_slice(&self.newest.to_be_bytes());
-        bytes.extend_from_slice(&self.time.to_be_bytes());
+        if version == LinkVersion::Newest {
+            bytes.extend_from_slice(&self.time.to_be_bytes());
+        }
         bytes.extend_from_slice(&self.certificate);
         bytes
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<Shown> {
+    pub(super) fn decode(version: LinkVersion, bytes: &[u8]) -> Option<Shown> {
         let (newest, bytes) = bytes.split_first_chunk::<4>()?;
-        let (time, certificate) = bytes.split_first_chunk::<8>()?;
+        let (time, certificate) = match version {
+            LinkVersion::Earlier => (&[0; 8], bytes),
+            LinkVersion::Newest => bytes.split_first_chunk::<8>()?,
+        };
         (certificate.len() <= CERTIFICATE_BYTES).then(|| Shown {
             newest: u32::from_be_bytes(*newest),
             time: u64::from_be_bytes(*time),
@@ -65,7 +73,11 @@ mod tests {
         #[test]
         fn it_survives_a_round_trip(newest: u32, time: u64, certificate in proptest::collection::vec(any::<u8>(), 0..CERTIFICATE_BYTES)) {
             let shown = Shown { newest, time, certificate };
-            prop_assert_eq!(Shown::decode(&shown.encode()), Some(shown));
+            let newest = LinkVersion::Newest;
+            prop_assert_eq!(Shown::decode(newest, &shown.encode(newest)), Some(shown.clone()));
+            let earlier = LinkVersion::Earlier;
+            let timeless = Shown { time: 0, ..shown };
+            prop_assert_eq!(Shown::decode(earlier, &timeless.encode(earlier)), Some(timeless));
         }
 
         #[test]
@@ -82,7 +94,10 @@ mod tests {
     fn past_the_last_epoch_there_is_none() {
         let (low, high) = (MemberId::new([1; 32]), MemberId::new([2; 32]));
         assert_eq!(next_epoch((u32::MAX, 0), &low, &high), None);
-        assert_eq!(Shown::decode(&[0; 11]), None);
-        assert_eq!(Shown::decode(&[0; Shown::BYTES + 1]), None);
+        assert_eq!(Shown::decode(LinkVersion::Newest, &[0; 11]), None);
+        assert_eq!(
+            Shown::decode(LinkVersion::Newest, &[0; Shown::BYTES + 1]),
+            None
+        );
     }
 }

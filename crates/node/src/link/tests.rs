@@ -5,6 +5,7 @@ mod foreign;
 mod pieces;
 mod rekey;
 mod relayed;
+mod versions;
 
 use std::time::Duration;
 
@@ -133,6 +134,7 @@ impl Net {
                         Event::Up(_) => member.up += 1,
                         Event::Down(..) => member.down += 1,
                         Event::Message(_, message) => member.received.push(message),
+                        Event::EarlierVersion(_) | Event::OtherVersion(_) => {}
                     }
                 }
             }
@@ -699,7 +701,8 @@ fn one_member_does_not_push_out_others_handshakes() {
             time: 1,
             certificate: evil.as_bytes().to_vec(),
         };
-        let (_, noise) = handshake::Initiator::begin(&c, &b_id, &shown).unwrap();
+        let (_, noise) =
+            handshake::Initiator::begin(&c, &b_id, LinkVersion::Newest, &shown).unwrap();
         let packet = Packet::Initiation {
             sender: i,
             cookie: &cookie::NO_COOKIE,

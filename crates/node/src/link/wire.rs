@@ -7,10 +7,11 @@
 //! | data | 3, receiver's index u32, epoch u32, counter u32, ciphertext of one or more [`LinkMessage`]s, one after the other |
 //! | unknown | 4, receiver's index u32: the sender knows no session with this index |
 //! | cookie | 5, receiver's index u32, 16 bytes that name the initiation, cookie of 16 bytes: begin again with this |
+//! | versions | 6, receiver's index u32, 16 bytes that name the initiation, oldest and newest version that the sender speaks, u8 each: the initiation was of none of them |
 //! | open initiation, open response | 17 and 18, as 1 and 2, in the clear: of a build with the feature `insecure`, and taken by such only |
 //!
-//! This is version 3 (the handshake's prologue says so). Version 2 showed no time. Version 1 had a
-//! counter of 64 bits and no epoch, and no cookies.
+//! This is version 3 (the handshake's prologue says so). Version 2 shows no time, and is spoken as
+//! well (`version`). Version 1 had a counter of 64 bits and no epoch, and no cookies.
 
 use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
@@ -63,8 +64,23 @@ pub(super) enum Packet<'a> {
         initiation: &'a Cookie,
         cookie: &'a Cookie,
     },
+    Versions {
+        receiver: u32,
+        initiation: &'a Cookie,
+        oldest: u8,
+        newest: u8,
+    },
     /// A handshake of a build that differs in whether links are encrypted.
     Foreign(&'a [u8]),
+}
+
+/// What a peer says of its versions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told<'a> {
+    /// The name of our initiation.
+    pub(super) initiation: &'a Cookie,
+    pub(super) oldest: u8,
+    pub(super) newest: u8,
 }
 
 impl<'a> Packet<'a> {
@@ -113,6 +129,19 @@ impl<'a> Packet<'a> {
                     receiver,
                     initiation,
                     cookie,
+                })
+            }
+            link_packet::VERSIONS => {
+                let (receiver, rest) = take_u32(rest)?;
+                let (initiation, rest) = rest.split_first_chunk::<COOKIE>()?;
+                let [oldest, newest] = *rest else {
+                    return None;
+                };
+                Some(Packet::Versions {
+                    receiver,
+                    initiation,
+                    oldest,
+                    newest,
                 })
             }
             kind if FOREIGN.contains(&kind) => Some(Packet::Foreign(bytes)),
@@ -181,6 +210,17 @@ impl<'a> Packet<'a> {
             Packet::Unknown { receiver } => {
                 bytes.push(link_packet::UNKNOWN);
                 bytes.extend_from_slice(&receiver.to_be_bytes());
+            }
+            Packet::Versions {
+                receiver,
+                initiation,
+                oldest,
+                newest,
+            } => {
+                bytes.push(link_packet::VERSIONS);
+                bytes.extend_from_slice(&receiver.to_be_bytes());
+                bytes.extend_from_slice(initiation);
+                bytes.extend_from_slice(&[oldest, newest]);
             }
             Packet::Cookie {
                 receiver,
@@ -413,6 +453,10 @@ pub(crate) enum LinkMessage {
         #[n(5)]
         record: Option<ByteVec>,
     },
+    /// The sender's release, such as `0.3.0`, for `ringway members`. Only over links of the newest
+    /// version: builds before it would drop what follows in the packet.
+    #[n(31)]
+    Release(#[n(0)] String),
 }
 
 impl LinkMessage {
@@ -455,6 +499,7 @@ impl LinkMessage {
                 | LinkMessage::Close
                 | LinkMessage::Received { .. }
                 | LinkMessage::Padding(_)
+                | LinkMessage::Release(_)
         )
     }
 
@@ -493,6 +538,7 @@ mod tests {
                 Packet::Data { receiver, epoch: sender, counter, ciphertext: &bytes },
                 Packet::Unknown { receiver },
                 Packet::Cookie { receiver, initiation: &cookie, cookie: &cookie },
+                Packet::Versions { receiver, initiation: &cookie, oldest: 1, newest: 9 },
             ] {
                 let encoded = packet.encode();
                 prop_assert_eq!(Packet::parse(&encoded), Some(packet));

@@ -25,6 +25,7 @@ mod network;
 mod own_hello;
 mod routers;
 mod transports;
+mod versions;
 mod ways;
 
 use std::collections::{BTreeSet, VecDeque};

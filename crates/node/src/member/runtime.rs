@@ -230,6 +230,8 @@ impl Runtime {
                 }
                 self.services.on_link(core, LinkEvent::Down(member));
             }
+            Event::EarlierVersion(member) => core.log_earlier_version(&member),
+            Event::OtherVersion(other) => core.log_other_version(&other),
             Event::Message(member, mut message) => {
                 self.services.on_message(core, member, &mut message);
             }

@@ -7,6 +7,7 @@ mod datagrams;
 mod echo;
 mod hellos;
 mod joining;
+mod known_peers;
 mod leaf_registry;
 mod lookups;
 mod membership;
@@ -130,5 +131,6 @@ services! {
     routed: routed::RoutedMessages,
     returns: returns::Returns,
     membership: membership::Membership,
+    known_peers: known_peers::KnownPeers,
     paths: paths::Paths,
 }

@@ -12,8 +12,10 @@ use super::services::Services;
 use crate::clock::unix_seconds;
 use crate::control::{LinkStatus, Status, TransportStatus};
 use crate::limits::STATEMENT_BEHIND;
-use crate::link::Peer;
+use crate::link::{LinkVersion, Peer};
 use crate::renewal::warned_from;
+use crate::versions::RELEASE;
+
 /// The member's view of itself is asked for.
 #[derive(Debug)]
 pub(super) struct Wanted {
@@ -53,6 +55,7 @@ fn of_core(core: &Core) -> Status {
         expires: own.not_after(),
         expires_soon: unix_seconds() >= warned_from(own),
         not_renewed: core.directory.not_renewed(),
+        release: RELEASE.to_owned(),
         pid: std::process::id(),
         uptime_s: core.uptime().as_secs_f64(),
         state: "joining".to_owned(),
@@ -99,6 +102,8 @@ fn link_statuses(core: &Core) -> Vec<LinkStatus> {
                 .collect(),
             rtt_ms: peer.rtt().map(|rtt| rtt.as_secs_f64() * 1e3),
             idle_s: since(core.now, peer.last_heard()).as_secs_f64(),
+            link_version: core.links.version(member).map(LinkVersion::number),
+            release: None,
         }
     };
     core.links.up().map(status).collect()
@@ -128,7 +133,10 @@ fn of_links(core: &Core, all: &mut BTreeMap<String, u64>) {
         ("link_handshakes_too_many", links.handshakes_too_many),
         ("link_handshakes_replayed", links.handshakes_replayed),
         ("link_handshakes_foreign", links.handshakes_foreign),
-        ("link_handshakes_earlier", links.handshakes_earlier),
+        (
+            "link_handshakes_other_version",
+            links.handshakes_other_version,
+        ),
         ("link_cookies_sent", links.cookies_sent),
         ("link_packets_malformed", links.packets_malformed),
         ("link_packets_rejected", links.packets_rejected),

@@ -54,6 +54,14 @@ impl Chord {
         self.ring.resume(&mut cx!(self, now));
     }
 
+    /// Has this member sign its views in the form that builds of release 0.2 read, while such are
+    /// near it: they take no other router for a neighbour. Such views prove nothing against it; all
+    /// else is the same.
+    pub fn sign_earlier_views(&mut self, now: Instant, earlier: bool) {
+        self.neighbours.set_earlier(&cx!(self, now), earlier);
+        self.settle(now);
+    }
+
     /// Starts to look up the owner of `target`: the member at it, or else the next one clockwise.
     /// The answer comes as the event `LookupDone` or `LookupFailed`, perhaps at once.
     ///

@@ -349,6 +349,13 @@ impl Neighbours {
         self.group_changed(cx);
     }
 
+    /// Has views be of version 1, or of the present one.
+    pub(crate) fn set_earlier(&mut self, cx: &Cx<'_>, earlier: bool) {
+        if self.starts.set_earlier(earlier) {
+            self.group_changed(cx);
+        }
+    }
+
     /// The own view has to be signed again, but not too often.
     fn group_changed(&mut self, cx: &Cx<'_>) {
         let earliest = self.signed;

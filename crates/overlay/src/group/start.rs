@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use crate::context::Cx;
 use crate::event::Event;
 use crate::limits::{CLOCK_STEP, START_AHEAD, START_PAUSE};
-use crate::view::{START_LEN, Start};
+use crate::view::{NO_START, START_LEN, Start};
 
 /// The upper half of a view's number.
 fn count_of(number: u64) -> u64 {
@@ -27,6 +27,8 @@ pub(super) struct Starts {
     start: Start,
     /// The number of the view that this member has signed last.
     number: u64,
+    /// Whether views are of version 1, without a start: members of release 0.2 are near.
+    earlier: bool,
     /// When the last new start began without an end of the process.
     started_over: Option<Instant>,
     /// When this member had something to sign last, by the clock and by the date.
@@ -46,6 +48,7 @@ impl Starts {
             seed,
             start: Start::default(),
             number: 0,
+            earlier: false,
             started_over: None,
             signed: None,
         }
@@ -57,8 +60,15 @@ impl Starts {
         self.start = self.draw(0);
     }
 
+    /// The start that the next view names.
     pub(super) fn start(&self) -> Start {
-        self.start
+        if self.earlier { NO_START } else { self.start }
+    }
+
+    /// Has views be of version 1 from now on, or of the present one. Their numbers go on, so that
+    /// neither version has two with one number, and none follows one of the other version.
+    pub(super) fn set_earlier(&mut self, earlier: bool) -> bool {
+        std::mem::replace(&mut self.earlier, earlier) != earlier
     }
 
     /// The number of the next view.

@@ -309,6 +309,8 @@ fn judge_accusation(trust: &Trust, accusation: &Accusation) -> Judgement {
     }
     match accusation.is_signed(credentials) {
         Some(true) => Judgement::False,
+        // A build of release 0.2 signs its accusations in another form.
+        Some(false) if accusation.is_earlier() => Judgement::Open,
         Some(false) => Judgement::Unsigned,
         None => missing(accusation.accuser),
     }

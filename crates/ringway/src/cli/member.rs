@@ -5,9 +5,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 use ringway_node::endpoint::Endpoint;
 
 use super::values;
+use crate::members::complete_peer;
 
 /// `ringway join`.
 #[derive(Clone, Debug, Args)]
@@ -121,6 +123,7 @@ pub(crate) struct SendArgs {
     /// The file
     pub(crate) file: PathBuf,
     /// Name of a member, or its id
+    #[arg(add = ArgValueCompleter::new(complete_peer))]
     pub(crate) peer: String,
     /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them
     #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = values::priority, allow_hyphen_values = true)]
@@ -188,6 +191,7 @@ pub(crate) struct CancelArgs {
 )]
 pub(crate) struct PingArgs {
     /// Name of a member, or its id
+    #[arg(add = ArgValueCompleter::new(complete_peer))]
     pub(crate) peer: String,
     /// How many
     #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -203,6 +207,7 @@ pub(crate) struct PingArgs {
 #[command(after_help = "Examples:\n  ringway path oslo\n  ringway path oslo --json")]
 pub(crate) struct PathArgs {
     /// Name of a member, or its id
+    #[arg(add = ArgValueCompleter::new(complete_peer))]
     pub(crate) peer: String,
 }
 
@@ -212,6 +217,7 @@ pub(crate) struct PathArgs {
 #[group(required = true, multiple = false)]
 pub(crate) struct RouteArgs {
     /// Name of a member, or its id
+    #[arg(add = ArgValueCompleter::new(complete_peer))]
     pub(crate) peer: Option<String>,
     /// Any text; its SHA-256 is the point on the ring
     #[arg(long, value_name = "TEXT")]
@@ -255,6 +261,7 @@ Prints the value as it is. Ends with 1 if there is no such record. With --json: 
 `value_hex` always there; `verified` says whether the routers that keep it are known for sure.")]
 pub(crate) struct GetArgs {
     /// Whose: name of a member, or its id
+    #[arg(add = ArgValueCompleter::new(complete_peer))]
     pub(crate) peer: String,
     /// The name that its author gave it
     pub(crate) name: String,

@@ -27,6 +27,8 @@ pub(crate) enum RingCommand {
     Members(MembersArgs),
     /// Show where the authority is, or change it: members learn the new addresses by themselves
     Address(AddressArgs),
+    /// Say who may see who is in the ring: the owner, or every member
+    Directory(DirectoryArgs),
     /// Remove a member for good
     Revoke(RevokeArgs),
     /// Have a member change its key; its name, its role and its address stay
@@ -51,6 +53,7 @@ impl RingCommand {
             RingCommand::Admit(args) => &args.folder,
             RingCommand::Members(args) => &args.folder,
             RingCommand::Address(args) => &args.folder,
+            RingCommand::Directory(args) => &args.folder,
             RingCommand::Revoke(args) => &args.folder,
             RingCommand::Rotate(args) => &args.folder,
             RingCommand::Move(args) => &args.folder,
@@ -116,6 +119,37 @@ pub(crate) struct InitArgs {
     /// How long certificates are valid, from 10s to 365d; members renew theirs by themselves
     #[arg(long, value_name = "TIME", default_value = "365d", value_parser = values::duration)]
     pub(crate) lifetime: Duration,
+    /// Who may see who is in the ring; `ringway ring directory` changes it later
+    #[arg(long, value_enum, default_value = "owner")]
+    pub(crate) directory: DirectoryArg,
+}
+
+/// Who may see who is in the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DirectoryArg {
+    /// The ring's owner; members know those that they have to do with
+    Owner,
+    /// Every member gets names and roles from the authority
+    Members,
+}
+
+/// `ringway ring directory`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway ring directory
+  ringway ring directory members
+
+With `members`, each member gets the list from the authority over an encrypted connection that its own
+key opens; `ringway members` shows it, completion and suggestions of names use it. A malicious member
+gets it as well.")]
+pub(crate) struct DirectoryArgs {
+    /// Who may; without it, who does now
+    #[arg(value_enum)]
+    pub(crate) who: Option<DirectoryArg>,
+    /// Where the authority is.
+    #[command(flatten)]
+    pub(crate) folder: AuthorityFolder,
 }
 
 /// `ringway ring serve`.

@@ -109,6 +109,7 @@ mod tests {
 
     fn status(name: &str, key: Option<&str>) -> Status {
         Status {
+            release: String::new(),
             member: format!("id-{name}"),
             name: name.to_owned(),
             role: if key.is_some() { "router" } else { "leaf" }.to_owned(),

@@ -15,6 +15,7 @@ mod doctor;
 mod gate;
 mod hidden;
 mod join_again;
+mod known;
 mod leaves;
 mod members;
 mod networks;
@@ -38,6 +39,7 @@ mod supervised;
 mod told;
 mod transports;
 mod unencrypted;
+mod upgrade;
 mod usage;
 
 use std::io::Write as _;

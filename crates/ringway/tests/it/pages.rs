@@ -60,8 +60,8 @@ fn completions_and_man_pages_know_the_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = run(&["completions", shell]).stdout;
         assert!(
-            script.contains("transfers") && script.contains("upload-limit"),
-            "{shell}"
+            script.contains("COMPLETE") && script.contains("ringway"),
+            "{shell}: {script}"
         );
     }
     let folder = tempfile::tempdir().unwrap();

@@ -36,7 +36,7 @@ fn read(net: &Net) -> u64 {
     net.members[1].links.counters().handshakes_read
 }
 
-fn host(number: u32) -> Address {
+pub(super) fn host(number: u32) -> Address {
     let [_, b, c, d] = number.to_be_bytes();
     Address::Udp(([10, b, c, d], 4000).into())
 }
@@ -448,27 +448,4 @@ fn raced_copies_do_not_delay_the_answer() {
     assert!(net.members[0].links.is_up(&b));
     let (_, peer) = net.members[1].links.up().next().unwrap();
     assert_eq!(peer.path(), Some(&address(1)));
-}
-
-#[test]
-fn an_earlier_version_is_noticed() {
-    let (mut net, _, b) = Net::pair();
-    let stranger = Identity::generate().unwrap();
-    let noise = handshake::earlier(&stranger, &b);
-    let packet = |noise: &[u8]| {
-        let (sender, cookie) = (7, &cookie::NO_COOKIE);
-        let packet = Packet::Initiation {
-            sender,
-            cookie,
-            noise,
-        };
-        packet.encode()
-    };
-    let now = net.now;
-    let links = &mut net.members[1].links;
-    links.handle_packet(now, host(1), &packet(&noise));
-    links.handle_packet(now, host(1), &packet(&noise));
-    assert_eq!(links.counters().handshakes_earlier, 1, "one a second");
-    assert_eq!(links.counters().packets_rejected, 2);
-    assert!(links.half_open.is_empty() && links.poll_transmit(now).is_none());
 }

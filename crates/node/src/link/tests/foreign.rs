@@ -18,7 +18,7 @@ fn plain_initiation(certificate: &Certificate) -> Vec<u8> {
     packet.extend(1_u32.to_be_bytes());
     packet.extend([0; COOKIE]);
     packet.extend([0; handshake::LEAST]);
-    packet.extend(shown.encode());
+    packet.extend(shown.encode(LinkVersion::Newest));
     packet
 }
 

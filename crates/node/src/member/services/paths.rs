@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use crate::certificate::Certificate;
 use crate::config::Config;
 use crate::control::{PathStatus, PathsStatus};
+use crate::link::LinkVersion;
 use crate::member::core::{Core, UserRules};
 use crate::member::handle::MemberHandle;
 use crate::member::service::Service;
@@ -102,10 +103,13 @@ impl Known<'_> {
             .into_iter();
         let configured = configured.filter(|address| !shown.contains(&address.to_string()));
         paths.extend(configured.filter_map(|address| self.of_configured(address, linked)));
+        let version = self.core.links.version(&member).filter(|_| linked);
         PathsStatus {
             peer: certificate.name().to_string(),
             linked,
             reason: None,
+            link_version: version.map(LinkVersion::number),
+            other_version: self.core.other_version(&member),
             paths,
         }
     }

@@ -5,6 +5,7 @@ mod convictions;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Instant;
 
 use ringway_overlay::{
     Chord, Config, Event as RingEvent, Membership as Position, Message, RingKey,
@@ -15,7 +16,8 @@ use self::convictions::{keep_evidence, recall_evidence};
 use crate::certificate::Certificate;
 use crate::control::Status;
 use crate::credentials::RouterCredentials;
-use crate::link::LinkMessage;
+use crate::limits::EARLIER_VIEWS;
+use crate::link::{LinkMessage, LinkVersion, Peer};
 use crate::member::core::Core;
 use crate::member::counters::counters;
 use crate::member::service::{Handled, LinkEvent, Service};
@@ -35,6 +37,8 @@ counters! {
 pub(in crate::member) struct Ring {
     /// Whether others hold proof against this router.
     convicted: bool,
+    /// Until when its views are signed for routers of release 0.2, which are near.
+    earlier_until: Option<Instant>,
     counted: Counters,
 }
 
@@ -70,6 +74,17 @@ impl Ring {
         }
         core.chord = Some(chord);
         Ok(())
+    }
+
+    /// A router of release 0.2 reads views of version 1 only.
+    fn note_version(&mut self, core: &mut Core, member: &MemberId) {
+        let earlier = core.links.version(member) == Some(LinkVersion::Earlier);
+        if earlier && core.ring_key_of(member).is_some() {
+            self.earlier_until = Some(core.now + EARLIER_VIEWS);
+            if let Some(chord) = &mut core.chord {
+                chord.sign_earlier_views(core.now, true);
+            }
+        }
     }
 
     fn take(&mut self, core: &mut Core, member: &MemberId, bytes: &[u8]) {
@@ -181,8 +196,9 @@ impl Service for Ring {
     }
 
     fn on_link(&mut self, core: &mut Core, event: LinkEvent) {
-        let LinkEvent::Down(member) = event else {
-            return;
+        let member = match event {
+            LinkEvent::Down(member) => member,
+            LinkEvent::Up(member) => return self.note_version(core, &member),
         };
         let key = core.ring_key_of(&member);
         if let (Some(chord), Some(key)) = (&mut core.chord, key) {
@@ -201,6 +217,22 @@ impl Service for Ring {
         };
         self.take(core, &member, bytes);
         Handled::Yes
+    }
+
+    fn next_deadline(&self, _core: &Core) -> Option<Instant> {
+        self.earlier_until
+    }
+
+    fn on_deadline(&mut self, core: &mut Core) {
+        let earlier = |(member, _): (&MemberId, &Peer)| {
+            let version = core.links.version(member);
+            version == Some(LinkVersion::Earlier) && core.ring_key_of(member).is_some()
+        };
+        let near = core.links.up().any(earlier);
+        self.earlier_until = near.then(|| core.now + EARLIER_VIEWS);
+        if let Some(chord) = &mut core.chord {
+            chord.sign_earlier_views(core.now, near);
+        }
     }
 
     fn on_ring(&mut self, core: &mut Core, event: &RingEvent) {
