@@ -12,6 +12,7 @@
 //! | [`feed`] | lists in files that rules name: networks, hosts, infohashes, by the million |
 //! | [`policy`] | what the organisation allows: rules, decided once per flow |
 //! | [`inspect`] | files and messages in the bytes of flows that rules on content concern |
+//! | `torrent` | names of torrents, in connections that are followed a little further for them |
 //! | [`verdict`] | each packet's fate by the policy, resets, the connection cache, events |
 //! | [`triage`] | what the kernel may pass without asking: the model of its program, and the table for it |
 //! | [`Pipeline`] | the stages up to `classify`; [`FlowRecord`] is what comes out |
@@ -61,6 +62,7 @@
 pub mod accounting;
 #[cfg(unix)]
 pub mod audit;
+mod bencode;
 pub mod capture;
 pub mod classify;
 pub mod eve;
@@ -88,6 +90,7 @@ pub mod scan;
 #[cfg(target_os = "linux")]
 pub mod service;
 pub mod stream;
+mod torrent;
 mod tracker;
 pub mod triage;
 pub mod verdict;
@@ -104,3 +107,4 @@ pub use packet::{Counters, L4, LinkType};
 pub use pipeline::Pipeline;
 pub use record::{FlowRecord, SCHEMA};
 pub use samples::Packets;
+pub use torrent::TorrentName;

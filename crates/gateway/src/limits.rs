@@ -4,6 +4,7 @@ mod feed;
 mod kernel;
 mod service;
 mod shaper;
+mod torrent;
 
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ pub use self::feed::*;
 pub use self::kernel::*;
 pub use self::service::*;
 pub use self::shaper::*;
+pub use self::torrent::*;
 
 /// Bytes of one captured packet.
 /// Source: libpcap `MAXIMUM_SNAPLEN` (262 144). Past it the capture counts as damaged at that
@@ -111,6 +113,10 @@ pub const MAX_HTTP_HEADERS: usize = 100;
 /// Nesting of one bencoded message.
 /// Source: BEP 5 messages nest three deep. Past it the message is not bencode for us.
 pub const MAX_BENCODE_DEPTH: usize = 16;
+
+/// Entries of one bencoded dictionary.
+/// Source: chosen: torrents and messages have some dozens. Past it the dictionary is not read.
+pub const MAX_BENCODE_ENTRIES: usize = 1_024;
 
 /// Labels of one DNS name.
 /// Source: RFC 1035 §2.3.4 (255 octets, at least two each). Past it the message is not DNS for us.

@@ -111,6 +111,7 @@ fn flow(number: u64, now: Duration) -> FlowAccount {
             ..Details::default()
         },
         torrents: Vec::new(),
+        torrent_names: Vec::new(),
         action: Some(Action::Allow),
         rule: Some("default".to_owned()),
         class: None,

@@ -10,6 +10,7 @@ use crate::flow::Count;
 use crate::infohash::InfoHash;
 use crate::packet::L4;
 use crate::policy::Action;
+use crate::torrent::TorrentName;
 
 /// Who talks with whom, and over what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -147,6 +148,10 @@ pub struct FlowAccount {
     /// [`MAX_FLOW_TORRENTS`](crate::limits::MAX_FLOW_TORRENTS).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub torrents: Vec<InfoHash>,
+    /// What torrents are called that it has shown the names of: as metadata between peers, or in a
+    /// `.torrent` file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub torrent_names: Vec<TorrentName>,
     /// What happens to it; absent while it is undecided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<Action>,
@@ -205,6 +210,14 @@ impl FlowAccount {
             reason: later.reason,
             ..self
         }
+    }
+
+    /// What this torrent is called, if the flow has shown it.
+    #[must_use]
+    pub fn torrent_name(&self, infohash: InfoHash) -> Option<&str> {
+        let mut names = self.torrent_names.iter();
+        let named = names.find(|named| named.infohash == infohash);
+        named.map(|named| named.name.as_str())
     }
 
     /// What it carried both ways.

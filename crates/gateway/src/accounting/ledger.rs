@@ -252,6 +252,7 @@ impl Ledger {
             answered: false,
             details: Details::default(),
             torrents: Vec::new(),
+            torrent_names: Vec::new(),
             action: None,
             rule: None,
             class: None,

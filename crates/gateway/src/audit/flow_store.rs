@@ -12,6 +12,7 @@ use super::database::{self, shrink_to};
 use super::store::AuditError;
 use crate::accounting::{Asked, Ends, FlowAccount};
 use crate::infohash::InfoHash;
+use crate::torrent::TorrentName;
 
 /// Version of the table, in SQLite's `user_version`.
 const VERSION: i64 = 1;
@@ -37,7 +38,8 @@ const TABLE: &str = "
 ";
 
 /// The torrents that flows named, and what torrents are called. Made where an earlier version has
-/// left none. A row goes with its flow; one that is replaced keeps its own.
+/// left none. A row goes with its flow; one that is replaced keeps its own. A name stays for as long
+/// as flows of its torrent do, and those of its time.
 const TORRENTS: &str = "
     CREATE TABLE IF NOT EXISTS torrent (
         infohash TEXT NOT NULL,
@@ -49,6 +51,11 @@ const TORRENTS: &str = "
     CREATE TRIGGER IF NOT EXISTS flow_gone AFTER DELETE ON flow BEGIN
         DELETE FROM torrent WHERE began = old.began AND ends = old.ends;
     END;
+    CREATE TABLE IF NOT EXISTS torrent_name (
+        infohash TEXT PRIMARY KEY,
+        seen INTEGER NOT NULL,
+        name TEXT NOT NULL
+    ) WITHOUT ROWID;
 ";
 
 /// Which flows; what is absent asks nothing.
@@ -133,6 +140,11 @@ impl FlowStore {
                     "INSERT OR IGNORE INTO torrent (infohash, began, ends) VALUES (?, ?, ?)",
                 )
                 .map_err(wrong)?;
+            let mut name = transaction
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO torrent_name (infohash, seen, name) VALUES (?, ?, ?)",
+                )
+                .map_err(wrong)?;
             for flow in flows {
                 let key = (micros(flow.began), ends(flow.ends));
                 let mut flow = flow.clone();
@@ -163,6 +175,11 @@ impl FlowStore {
                         .execute(params![hash.to_string(), key.0, key.1])
                         .map_err(wrong)?;
                 }
+                for named in &flow.torrent_names {
+                    let hash = named.infohash.to_string();
+                    name.execute(params![hash, micros(now), named.name])
+                        .map_err(wrong)?;
+                }
             }
         }
         transaction.commit().map_err(wrong)
@@ -176,7 +193,8 @@ impl FlowStore {
         let deleted = self
             .connection
             .execute("DELETE FROM flow WHERE seen < ?", [micros(time)]);
-        deleted.map(drop).map_err(|error| self.wrong(error))
+        let deleted = deleted.and_then(|_| forget_names(&self.connection));
+        deleted.map_err(|error| self.wrong(error))
     }
 
     /// Forgets the oldest flows until those that are left take less than so many bytes, with a
@@ -192,6 +210,7 @@ impl FlowStore {
                 [],
             )
         });
+        let shrunk = shrunk.and_then(|count| forget_names(&self.connection).map(|()| count));
         shrunk.map_err(|error| self.wrong(error))
     }
 
@@ -246,7 +265,7 @@ impl FlowStore {
         mut take: impl FnMut(InfoHash, FlowAccount) -> Result<(), E>,
     ) -> Result<(), E> {
         let wrong = |error| self.wrong(error);
-        if !self.has_torrents().map_err(wrong)? {
+        if !self.has_table("torrent").map_err(wrong)? {
             return Ok(());
         }
         let mut query = self
@@ -273,11 +292,61 @@ impl FlowStore {
         Ok(())
     }
 
-    /// An earlier version wrote no torrents down.
-    fn has_torrents(&self) -> rusqlite::Result<bool> {
-        let sql = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'torrent'";
-        self.connection.query_row(sql, [], |row| row.get(0))
+    /// What a torrent is called, if its name was seen.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn torrent_name(&self, infohash: InfoHash) -> Result<Option<String>, AuditError> {
+        let wrong = |error| self.wrong(error);
+        if !self.has_table("torrent_name").map_err(wrong)? {
+            return Ok(None);
+        }
+        let sql = "SELECT name FROM torrent_name WHERE infohash = ?";
+        let mut query = self.connection.prepare_cached(sql).map_err(wrong)?;
+        let name = query.query_row([infohash.to_string()], |row| row.get(0));
+        name.optional().map_err(wrong)
     }
+
+    /// What torrents are called of which names were seen, the latest first, at most so many.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn torrent_names(&self, most: usize) -> Result<Vec<TorrentName>, AuditError> {
+        let wrong = |error| self.wrong(error);
+        if !self.has_table("torrent_name").map_err(wrong)? {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT infohash, name FROM torrent_name ORDER BY seen DESC LIMIT ?";
+        let mut query = self.connection.prepare(sql).map_err(wrong)?;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let mut rows = query.query([most]).map_err(wrong)?;
+        let mut names = Vec::new();
+        while let Some(row) = rows.next().map_err(wrong)? {
+            let hash: String = row.get(0).map_err(wrong)?;
+            // Another program may have written there.
+            if let Ok(infohash) = InfoHash::parse(&hash) {
+                let name = row.get(1).map_err(wrong)?;
+                names.push(TorrentName { infohash, name });
+            }
+        }
+        Ok(names)
+    }
+
+    /// An earlier version wrote no torrents, or no names of such.
+    fn has_table(&self, table: &str) -> rusqlite::Result<bool> {
+        let sql = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?";
+        self.connection.query_row(sql, [table], |row| row.get(0))
+    }
+}
+
+/// Forgets names of torrents of which no flow is left, unless they are as young as the flows are.
+fn forget_names(connection: &Connection) -> rusqlite::Result<()> {
+    let forgotten = connection.execute(
+        "DELETE FROM torrent_name WHERE infohash NOT IN (SELECT infohash FROM torrent)
+         AND seen < (SELECT coalesce(min(seen), 9223372036854775807) FROM flow)",
+        [],
+    );
+    forgotten.map(drop)
 }
 
 fn flow(row: &Row<'_>) -> rusqlite::Result<FlowAccount> {
@@ -317,6 +386,7 @@ mod tests {
     use crate::flow::Count;
     use crate::infohash::InfoHash;
     use crate::policy::Action;
+    use crate::torrent::TorrentName;
 
     fn flow(number: u64, app: &str, ended: Option<u64>) -> FlowAccount {
         let client = SocketAddr::from(([10, 0, 0, 2], 50_000));
@@ -341,6 +411,7 @@ mod tests {
                 ..Details::default()
             },
             torrents: Vec::new(),
+            torrent_names: Vec::new(),
             action: Some(Action::Allow),
             rule: Some("web".to_owned()),
             class: None,
@@ -463,6 +534,38 @@ mod tests {
         assert_eq!(at(&store, Some(other), 35, 99), [(other, 30)]);
         store.forget_before(Duration::from_secs(30)).unwrap();
         assert_eq!(at(&store, None, 0, 99), [(one, 30), (other, 30)]);
+    }
+
+    #[test]
+    fn names_stay_with_flows_of_their_torrents() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = FlowStore::open(&folder.path().join("flows.db")).unwrap();
+        let [one, other] = [1, 2].map(|byte| InfoHash::new([byte; 20]));
+        let named = |infohash, name: &str| TorrentName {
+            infohash,
+            name: name.to_owned(),
+        };
+        // A peer's flow, and one that has brought a file and is about no torrent.
+        let flows = [
+            FlowAccount {
+                torrents: vec![one],
+                torrent_names: vec![named(one, "A film")],
+                ..flow(10, "bittorrent", Some(60))
+            },
+            FlowAccount {
+                torrent_names: vec![named(other, "A book")],
+                ..flow(20, "http", Some(30))
+            },
+        ];
+        let now = Duration::from_secs(30);
+        store.append(now, &flows).unwrap();
+        store.append(now, &flows).unwrap();
+        assert_eq!(store.torrent_names(9).unwrap().len(), 2);
+        assert_eq!(store.torrent_name(other).unwrap().unwrap(), "A book");
+        store.forget_before(Duration::from_secs(40)).unwrap();
+        assert_eq!(store.torrent_names(9).unwrap(), [named(one, "A film")]);
+        store.forget_before(Duration::from_secs(99)).unwrap();
+        assert!(store.torrent_names(9).unwrap().is_empty());
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! BitTorrent: peer protocol (BEP 3), DHT (BEP 5), UDP tracker (BEP 15), local service discovery
 //! (BEP 14).
 
-use super::bencode::Dictionary;
 use super::message::{Finding, Memory, Message, text};
 use super::torrents;
+use crate::bencode::Dictionary;
 use crate::reader::{Reader, index};
 
 /// Length byte and protocol name that open a peer connection.
-pub(super) const HANDSHAKE: &[u8] = b"\x13BitTorrent protocol";
+pub(crate) const HANDSHAKE: &[u8] = b"\x13BitTorrent protocol";
 /// BEP 15: the fixed number that opens an exchange with a tracker.
 const TRACKER_MAGIC: u64 = 0x0417_2710_1980;
 

@@ -5,7 +5,6 @@
 //! message's structure and may lower the confidence, never raise it above the signature's. One file
 //! per protocol holds its checks; those of a family are in a folder.
 
-mod bencode;
 mod bittorrent;
 mod bittorrent_http;
 mod calls;
@@ -62,6 +61,7 @@ mod whatsapp;
 mod wireguard;
 mod xmpp;
 
+pub(crate) use bittorrent::HANDSHAKE as BITTORRENT_HANDSHAKE;
 pub use endpoints::Endpoints;
 pub use inspection::{Inspection, Verdict};
 pub use matcher::{Bounds, Classifier};
@@ -70,7 +70,10 @@ pub(crate) use quic_crypto::initial as quic_initial;
 pub use signature::{Anchor, Pattern, Sender, Signature, SignatureError, SignatureSet};
 pub use surroundings::Surroundings;
 pub(crate) use telegram::keystream as telegram_keystream;
-pub(crate) use torrents::{LONGEST_PARAMETER, in_datagram, in_frame, in_requests};
+pub(crate) use torrents::{
+    LONGEST_PARAMETER, in_datagram, in_frame, in_requests, of_handshake as handshake_infohash,
+};
+pub(crate) use utp::{UtpData, data as utp_data};
 
 /// How sure a classification is.
 #[derive(

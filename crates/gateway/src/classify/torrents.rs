@@ -2,9 +2,9 @@
 //! many torrents. A client has one socket for the DHT and all its peers by uTP, and keeps a
 //! connection to a tracker.
 
-use super::bencode::Dictionary;
 use super::bittorrent::HANDSHAKE;
 use super::{utp, web_torrent};
+use crate::bencode::Dictionary;
 use crate::infohash::InfoHash;
 use crate::limits::MAX_PACKET_TORRENTS;
 use crate::reader::Reader;
@@ -29,7 +29,7 @@ pub(crate) fn in_datagram(bytes: &[u8]) -> Vec<InfoHash> {
     if bytes.starts_with(b"BT-SEARCH") {
         return local_discovery(bytes);
     }
-    let peer = utp::carried(bytes).and_then(of_handshake);
+    let peer = utp::data(bytes).and_then(|data| of_handshake(data.payload));
     peer.map_or_else(|| tracker(bytes), |hash| vec![hash])
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn in_requests(bytes: &[u8]) -> Vec<InfoHash> {
 }
 
 /// The infohash behind the protocol's name and eight reserved bytes (BEP 3).
-pub(super) fn of_handshake(bytes: &[u8]) -> Option<InfoHash> {
+pub(crate) fn of_handshake(bytes: &[u8]) -> Option<InfoHash> {
     let mut reader = Reader::new(bytes);
     if reader.take(HANDSHAKE.len())? != HANDSHAKE {
         return None;

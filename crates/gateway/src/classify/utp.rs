@@ -88,10 +88,24 @@ pub(super) fn handshake(message: &Message<'_>, _: &mut Memory) -> Option<Finding
     })
 }
 
+/// A uTP packet with data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UtpData<'a> {
+    /// The connection, as its sender numbers it.
+    pub(crate) connection: u16,
+    /// The packet's number among those with data of its direction.
+    pub(crate) number: u16,
+    pub(crate) payload: &'a [u8],
+}
+
 /// What a uTP packet carries; `None`: it is none, or carries nothing.
-pub(super) fn carried(bytes: &[u8]) -> Option<&[u8]> {
-    let (_, payload) = parse(bytes)?;
-    (!payload.is_empty()).then_some(payload)
+pub(crate) fn data(bytes: &[u8]) -> Option<UtpData<'_>> {
+    let (header, payload) = parse(bytes)?;
+    (!payload.is_empty()).then_some(UtpData {
+        connection: header.id,
+        number: header.sequence,
+        payload,
+    })
 }
 
 impl Track {

@@ -110,6 +110,8 @@ struct Ours<'a> {
     quota: Option<&'a QuotaInfo>,
     #[serde(skip_serializing_if = "Option::is_none")]
     infohash: Option<InfoHash>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    torrent: Option<&'a str>,
 }
 
 impl<'a> EventForm<'a> {
@@ -236,6 +238,7 @@ impl<'a> Ours<'a> {
             member: event.names.member.as_deref(),
             quota: event.quota.as_deref(),
             infohash: event.names.infohash,
+            torrent: event.torrent.as_deref(),
         }
     }
 }

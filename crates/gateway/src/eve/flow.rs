@@ -73,6 +73,8 @@ struct Ours<'a> {
     member: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     infohash: Option<InfoHash>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    torrent: Option<&'a str>,
 }
 
 impl FlowLog {
@@ -125,6 +127,8 @@ impl FlowLog {
 
     fn ours(&self) -> Ours<'_> {
         let account = &self.account;
+        let first = account.torrents.first().copied();
+        let infohash = account.details.infohash.or(first);
         Ours {
             schema: SCHEMA,
             app: &account.app,
@@ -138,10 +142,8 @@ impl FlowLog {
             exact: account.exact,
             end: self.reason,
             member: account.details.member.as_deref(),
-            infohash: account
-                .details
-                .infohash
-                .or(account.torrents.first().copied()),
+            infohash,
+            torrent: infohash.and_then(|hash| account.torrent_name(hash)),
         }
     }
 }

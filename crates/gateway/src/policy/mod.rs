@@ -184,6 +184,12 @@ impl Policy {
         self.names_torrents
     }
 
+    /// Names of torrents are looked for: some rule names torrents, or all flows are named.
+    #[must_use]
+    pub fn seeks_torrent_names(&self) -> bool {
+        self.names_torrents || self.names == Names::All
+    }
+
     /// A rule about torrents has decided this, and blocks: it is about one message or connection,
     /// and its ends may go on with another torrent.
     #[must_use]

@@ -212,6 +212,7 @@ impl ClaimedGateway {
             installation: &installation,
             writer: &writer,
             accounts: &accounts,
+            history: &history,
             kernel: kernel.as_mut(),
         };
         let started = noted(&state.folder, || starting.start(terminator, cache_at));
@@ -284,6 +285,7 @@ struct Starting<'a> {
     installation: &'a Installation,
     writer: &'a EventWriter,
     accounts: &'a AccountsThread,
+    history: &'a HistoryThread,
     kernel: Option<&'a mut Kernel>,
 }
 
@@ -346,6 +348,9 @@ impl Starting<'_> {
             );
             for (endpoint, member) in &plan.classifier.members {
                 gateway.know_member(*endpoint, member);
+            }
+            if number == 0 {
+                gateway.know_torrents(self.history.torrent_names());
             }
             // Which queue gets a flow is chance.
             gateway.report_accounts();

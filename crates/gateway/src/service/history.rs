@@ -11,8 +11,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::error::ServiceError;
 use crate::accounting::FlowAccount;
 use crate::audit::FlowStore;
-use crate::limits::{ACCOUNT_BACKLOG, AUDIT_BATCH, AUDIT_PAUSE, AUDIT_TIDY, HISTORY_FILE};
+use crate::limits::{
+    ACCOUNT_BACKLOG, AUDIT_BATCH, AUDIT_PAUSE, AUDIT_TIDY, HISTORY_FILE, MAX_KNOWN_NAMES,
+};
 use crate::linux::priority::reset_priority;
+use crate::torrent::TorrentName;
 
 /// How much of the history is kept.
 #[derive(Clone, Debug)]
@@ -30,6 +33,8 @@ pub struct HistoryConfig {
 pub(super) struct HistoryThread {
     recorder: HistoryRecorder,
     thread: JoinHandle<()>,
+    /// What torrents were called before.
+    torrent_names: Vec<TorrentName>,
 }
 
 /// Takes flows for the history, and counts those that it does not take.
@@ -52,10 +57,14 @@ impl HistoryThread {
     /// Opens the history and starts to write.
     pub(super) fn start(config: &HistoryConfig) -> Result<Self, ServiceError> {
         let store = FlowStore::open(&config.folder.join(HISTORY_FILE));
+        let store = store.map_err(ServiceError::failed)?;
+        // Of more the older half would be forgotten at once.
+        let names = store.torrent_names(MAX_KNOWN_NAMES.div_euclid(2));
+        let torrent_names = names.map_err(ServiceError::failed)?;
         let (flows, received) = sync_channel(ACCOUNT_BACKLOG);
         let lost = Arc::new(AtomicU64::new(0));
         let mut history = History {
-            store: store.map_err(ServiceError::failed)?,
+            store,
             keep: config.keep,
             size: config.size,
             tidied: None,
@@ -74,7 +83,13 @@ impl HistoryThread {
         Ok(Self {
             recorder: HistoryRecorder { flows, lost },
             thread,
+            torrent_names,
         })
+    }
+
+    /// What torrents were called when it was opened.
+    pub(super) fn torrent_names(&self) -> &[TorrentName] {
+        &self.torrent_names
     }
 
     pub(super) fn recorder(&self) -> HistoryRecorder {

@@ -97,6 +97,7 @@ pub(super) fn view(
         answered: is_answered(flow),
         details: known.details,
         torrents: own.named_torrents().to_vec(),
+        torrent_names: own.naming.found().to_vec(),
         action,
         rule,
         class,

@@ -23,6 +23,7 @@ use crate::limits::{FOLLOW_LOOK, MAX_CONTENT, MAX_EARLY};
 use crate::packet::Packet;
 use crate::policy::{Policy, Ruling};
 use crate::quota::OverQuota;
+use crate::torrent::TorrentNames;
 use crate::tracker::{FlowEntry, Tracker};
 
 /// Flows and what is decided on them.
@@ -62,6 +63,7 @@ impl FlowEngine {
                 policy,
                 settings,
                 announced: Announcements::default(),
+                torrent_names: TorrentNames::default(),
                 came_by: 0,
                 over_quota: OverQuota::default(),
                 above: Arc::default(),
@@ -114,6 +116,7 @@ impl FlowEngine {
             effects: &mut self.effects,
         };
         let before = context.stage();
+        context.seek_name(packet);
         let verdict = context.verdict(QueuedPacket {
             packet,
             token,

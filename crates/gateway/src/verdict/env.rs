@@ -13,6 +13,7 @@ use crate::classify::Verdict as Classified;
 use crate::flow::Flow;
 use crate::policy::{Action, Failure, Moment, Policy, Ruling};
 use crate::quota::{AboveNow, OverQuota, Owner};
+use crate::torrent::TorrentNames;
 use crate::tracker::{Tracked, is_answered};
 
 /// By what flows are judged.
@@ -21,6 +22,8 @@ pub(super) struct Env {
     pub(super) policy: Arc<Policy>,
     pub(super) settings: Settings,
     pub(super) announced: Announcements,
+    /// What torrents are called, as far as that was seen.
+    pub(super) torrent_names: TorrentNames,
     /// The number of the interface by which the packet at hand came; 0: it is not known.
     pub(super) came_by: u32,
     /// Who is above a quota, and the latest of it that flows were decided by.

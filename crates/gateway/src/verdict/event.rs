@@ -68,6 +68,8 @@ pub struct Event {
     pub app: String,
     /// Names that the flow contained.
     pub names: Details,
+    /// What the torrent is called that it is about, if that was seen.
+    pub torrent: Option<String>,
     /// The decision.
     pub alert: Alert,
     /// Refused attempts that this reports.
@@ -267,6 +269,7 @@ impl Event {
             l4: ends.l4,
             app: app.to_owned(),
             names: Details::default(),
+            torrent: None,
             alert,
             attempts: None,
             fileinfo: None,

@@ -20,6 +20,7 @@ use crate::flow::TableBounds;
 use crate::packet::{Counters, Decoder, LinkType, Packet, Skip};
 use crate::policy::Policy;
 use crate::quota::OverQuota;
+use crate::torrent::{TorrentName, TorrentNames};
 
 /// Decides flows by a policy, and returns each packet's verdict.
 ///
@@ -36,6 +37,7 @@ pub struct Gateway {
 pub struct Knowledge {
     surroundings: Surroundings,
     announced: Announcements,
+    torrent_names: TorrentNames,
 }
 
 impl Gateway {
@@ -167,6 +169,7 @@ impl Gateway {
         Knowledge {
             surroundings: self.engine.tracker.surroundings().clone(),
             announced: self.engine.env.announced.clone(),
+            torrent_names: self.engine.env.torrent_names.clone(),
         }
     }
 
@@ -175,6 +178,12 @@ impl Gateway {
         let surroundings = &knowledge.surroundings;
         self.engine.tracker.share_surroundings(surroundings);
         self.engine.env.announced = knowledge.announced.clone();
+        self.engine.env.torrent_names = knowledge.torrent_names.clone();
+    }
+
+    /// Knows what torrents are called, as an earlier run has seen it.
+    pub fn know_torrents(&mut self, names: &[TorrentName]) {
+        self.engine.env.torrent_names.note(names);
     }
 
     /// Tells at which endpoint a member of a ring listens; its Ringway flows then name it.
@@ -230,7 +239,11 @@ impl Gateway {
 
     /// The next event to write down.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.engine.effects.events.pop_front()
+        let mut event = self.engine.effects.events.pop_front()?;
+        let names = &self.engine.env.torrent_names;
+        let named = event.names.infohash.and_then(|hash| names.get(hash));
+        event.torrent = named.map(|named| named.name);
+        Some(event)
     }
 
     /// The next flow that is over.

@@ -110,13 +110,18 @@ impl FlowContext<'_> {
     /// A packet of a decided flow that is not read.
     pub(super) fn stand(&mut self, packet: QueuedPacket<'_>) -> Step {
         let flow = &mut *self.entry.flow;
-        let is_about_many = is_about_many(&self.env.policy, flow);
+        let (follows, enforces) = (flow.attachment.own.naming.follows(), self.env.enforces());
+        let is_about_many = is_about_many(&self.env.policy, flow) || follows;
         let Tracked {
             own, inspection, ..
         } = &mut flow.attachment;
         let Some(decided) = own.decided_mut() else {
             return Step::Again;
         };
+        // Who only observes reads on what a rule would block.
+        if follows && !enforces && decided.plan.ruling.action == Action::Block {
+            return Step::Done(Verdict::DROP);
+        }
         let verdict = standing(decided, packet.packet, inspection, is_about_many);
         if verdict == Verdict::DROP && self.env.enforces() {
             flow.close();
@@ -486,7 +491,7 @@ fn standing(
         (_, Some(class)) if listens || is_about_many => Offload::WatchedIn(class),
         (_, Some(class)) => Offload::Shaped(class),
         (_, None) if listens => Offload::Watched,
-        // Its next message may be about a torrent that is refused.
+        // Its next message may be about a torrent that is refused, or bring a torrent's name.
         (_, None) if is_about_many => return Verdict::ACCEPT,
         // It may yet be named. Nothing of it is read, and so the kernel is not to remember that it
         // was.

@@ -107,6 +107,7 @@ mod quotas;
 mod report;
 mod reset;
 mod state;
+mod torrent_names;
 mod torrents;
 mod trace;
 mod unanswered;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::content::Content;
+use super::torrent_names::Naming;
 use super::torrents::Torrents;
 use crate::classify::Verdict as Classified;
 use crate::infohash::InfoHash;
@@ -25,6 +26,8 @@ pub(super) struct State {
     pub(super) announced: Option<Box<Expected>>,
     /// The torrents that it names.
     pub(super) torrents: Option<Box<Torrents>>,
+    /// What torrents it has shown to be called, and whether it may show more.
+    pub(super) naming: Naming,
 }
 
 /// How far the decision on a flow is. The diagram stands in the [module](super).
@@ -54,8 +57,9 @@ pub(super) enum FlowState {
 pub(super) struct Stage {
     pub(super) decided: bool,
     pub(super) blocked: bool,
-    /// Torrents that it has named.
+    /// Torrents that it has named, and names of torrents that it has shown.
     pub(super) torrents: usize,
+    pub(super) torrent_names: usize,
 }
 
 impl State {
@@ -76,6 +80,7 @@ impl State {
             decided: refused || self.decided().is_some(),
             blocked: refused || self.decided().is_some_and(blocks),
             torrents: self.named_torrents().len(),
+            torrent_names: self.naming.found().len(),
         }
     }
 

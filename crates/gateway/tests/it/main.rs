@@ -30,6 +30,7 @@ mod robustness;
 mod signatures;
 mod spared;
 mod spoilt;
+mod torrent_names;
 mod torrents;
 mod triage;
 mod tunnels;

@@ -1,6 +1,6 @@
 //! `ringway gate swarms`: the torrents that flows named, and who inside was in them.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,8 +9,9 @@ use indicatif::HumanBytes;
 use jiff::Timestamp;
 use ringway_gateway::InfoHash;
 use ringway_gateway::accounting::FlowAccount;
+use ringway_gateway::audit::FlowStore;
 use ringway_gateway::policy::Action;
-use ringway_terminal::{Failure, Table};
+use ringway_terminal::{Failure, Table, visible};
 use serde::Serialize;
 
 use super::ask::{ask, unexpected};
@@ -24,6 +25,9 @@ use crate::limits::{MAX_SWARMS, SWARM_HOSTS};
 #[derive(Debug, Serialize)]
 struct Swarm {
     infohash: InfoHash,
+    /// What its author calls it, if that was seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     /// Hosts of the own network, at most [`SWARM_HOSTS`].
     hosts: BTreeSet<IpAddr>,
     flows: u64,
@@ -41,6 +45,9 @@ struct Swarm {
 #[derive(Debug, Serialize)]
 struct Member<'a> {
     infohash: InfoHash,
+    /// What the torrent's author calls it, if that was seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
     /// The host inside, with its port.
     host: SocketAddr,
     /// As which address and port the outside saw it; the same where nothing translates.
@@ -93,7 +100,7 @@ pub(crate) async fn swarms(context: &Context, args: &SwarmsArgs) -> Result<(), F
             table.add(hash, &flow, now);
         }
     };
-    if let Some(store) = store {
+    if let Some(store) = &store {
         let searched = store.torrents(args.infohash, span.clone(), |hash, flow| {
             // The gateway has it as it stands now.
             if !known.contains(&flow.flow_id) {
@@ -103,6 +110,7 @@ pub(crate) async fn swarms(context: &Context, args: &SwarmsArgs) -> Result<(), F
         });
         searched.map_err(|Ended(why)| why)?;
     }
+    let names = Names::of(&live, store);
     for flow in live {
         for hash in flow.torrents.clone() {
             take(hash, flow.clone());
@@ -111,9 +119,32 @@ pub(crate) async fn swarms(context: &Context, args: &SwarmsArgs) -> Result<(), F
     if args.infohash.is_some() {
         flows.sort_by_key(|(_, flow)| (last(flow, now), flow.flow_id));
         let over = flows.len().saturating_sub(args.most);
-        return members(context, flows.get(over..).unwrap_or_default());
+        return members(context, flows.get(over..).unwrap_or_default(), &names);
     }
-    table.show(context, args.most)
+    table.show(context, args.most, &names)
+}
+
+/// What torrents are called: as flows that live have shown it, and as it stands in the history.
+struct Names {
+    live: HashMap<InfoHash, String>,
+    store: Option<FlowStore>,
+}
+
+impl Names {
+    fn of(live: &[FlowAccount], store: Option<FlowStore>) -> Names {
+        let names = live.iter().flat_map(|flow| &flow.torrent_names);
+        let live = names.map(|named| (named.infohash, named.name.clone()));
+        let live = live.collect();
+        Names { live, store }
+    }
+
+    fn get(&self, hash: InfoHash) -> Result<Option<String>, Failure> {
+        if let Some(name) = self.live.get(&hash) {
+            return Ok(Some(name.clone()));
+        }
+        let name = self.store.as_ref().map(|store| store.torrent_name(hash));
+        Ok(name.transpose().map_err(Failure::failed)?.flatten())
+    }
 }
 
 /// The flows about torrents that live; `None`: no gateway answers.
@@ -145,6 +176,7 @@ impl Swarms {
         let seen = flow.began..=last(flow, now);
         let swarm = self.known.entry(hash).or_insert_with(|| Swarm {
             infohash: hash,
+            name: None,
             hosts: BTreeSet::new(),
             flows: 0,
             blocked: 0,
@@ -166,16 +198,17 @@ impl Swarms {
         swarm.seen = first.min(*seen.start())..=end.max(*seen.end());
     }
 
-    fn show(self, context: &Context, most: usize) -> Result<(), Failure> {
+    fn show(self, context: &Context, most: usize, names: &Names) -> Result<(), Failure> {
         let mut swarms: Vec<Swarm> = self.known.into_values().collect();
         swarms.sort_by_key(|swarm| *swarm.seen.end());
         let over = swarms.len().saturating_sub(most);
         let output = context.output;
         let headings = [
-            "INFOHASH", "HOSTS", "FLOWS", "BLOCKED", "BYTES", "FIRST", "LAST",
+            "INFOHASH", "HOSTS", "FLOWS", "BLOCKED", "BYTES", "FIRST", "LAST", "NAME",
         ];
         let mut table = Table::new(&headings);
         for mut swarm in swarms.drain(over..) {
+            swarm.name = names.get(swarm.infohash)?;
             (swarm.first, swarm.last) = (text(*swarm.seen.start()), text(*swarm.seen.end()));
             if output.json() {
                 output.object("ringway.gate.swarm/1", &swarm)?;
@@ -189,6 +222,7 @@ impl Swarms {
                 HumanBytes(swarm.bytes).to_string(),
                 swarm.first,
                 swarm.last,
+                swarm.name.unwrap_or_else(|| "-".to_owned()),
             ]);
         }
         if self.left_out > 0 {
@@ -215,14 +249,24 @@ fn hosts(hosts: &BTreeSet<IpAddr>) -> String {
 }
 
 /// Shows flows about a torrent.
-fn members(context: &Context, flows: &[(InfoHash, FlowAccount)]) -> Result<(), Failure> {
+fn members(
+    context: &Context,
+    flows: &[(InfoHash, FlowAccount)],
+    names: &Names,
+) -> Result<(), Failure> {
     let output = context.output;
+    // All are about one.
+    let hash = flows.first().map(|(hash, _)| *hash);
+    let name = hash.map(|hash| names.get(hash)).transpose()?.flatten();
     let headings = [
         "HOST", "OUTSIDE", "PEER", "L4", "ACTION", "BYTES", "BEGAN", "ENDED",
     ];
     let mut table = Table::new(&headings);
     for (hash, flow) in flows {
-        let member = member(*hash, flow);
+        let member = Member {
+            name: name.as_deref(),
+            ..member(*hash, flow)
+        };
         if output.json() {
             output.object("ringway.gate.swarm.flow/1", &member)?;
             continue;
@@ -248,6 +292,9 @@ fn members(context: &Context, flows: &[(InfoHash, FlowAccount)]) -> Result<(), F
     if flows.is_empty() {
         return output.line("no flow about this torrent was seen then");
     }
+    if let Some(name) = &name {
+        output.line(&format!("name: {}", visible(name)))?;
+    }
     output.line(table.text().trim_end())
 }
 
@@ -260,6 +307,7 @@ fn member(infohash: InfoHash, flow: &FlowAccount) -> Member<'_> {
     };
     Member {
         infohash,
+        name: None,
         host,
         outside: flow.outside.unwrap_or(host),
         peer,

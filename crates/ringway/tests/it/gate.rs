@@ -50,6 +50,7 @@ mod reused;
 mod scans;
 mod shaped;
 mod speakers;
+mod swarm_names;
 mod swarms;
 mod terminated;
 mod torrents;

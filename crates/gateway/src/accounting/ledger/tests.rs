@@ -67,6 +67,7 @@ fn view(flow_id: u64, ends: Ends) -> FlowAccount {
         answered: true,
         details: Details::default(),
         torrents: Vec::new(),
+        torrent_names: Vec::new(),
         action: Some(Action::Allow),
         rule: Some("web".to_owned()),
         class: None,

@@ -71,6 +71,7 @@ fn known(kernel: &KernelFlow) -> FlowAccount {
         answered: true,
         details: Details::default(),
         torrents: Vec::new(),
+        torrent_names: Vec::new(),
         action: Some(Action::Shape),
         rule: Some("downloads".to_owned()),
         class: Some("fast".to_owned()),

@@ -45,13 +45,16 @@ impl Controller {
         }
     }
 
-    /// The flows about torrents that are not over, at most so many.
+    /// The flows about torrents, or with names of such, that are not over, at most so many.
     #[must_use]
     pub fn torrents(&self, most: usize) -> Vec<FlowAccount> {
         let accounts = self.accounts.as_ref();
         let known = accounts.and_then(|accounts| accounts.known(QUEUE_ANSWER));
         let flows = known.unwrap_or_default().into_iter();
-        let about = flows.filter(|flow| flow.ended.is_none() && !flow.torrents.is_empty());
+        let about = flows.filter(|flow| {
+            let says = !flow.torrents.is_empty() || !flow.torrent_names.is_empty();
+            flow.ended.is_none() && says
+        });
         about.take(most).collect()
     }
 }

@@ -146,6 +146,7 @@ fn account() -> FlowAccount {
         answered: true,
         details: Details::default(),
         torrents: Vec::new(),
+        torrent_names: Vec::new(),
         action: Some(Action::Audit),
         rule: Some("office".to_owned()),
         class: Some("bulk".to_owned()),

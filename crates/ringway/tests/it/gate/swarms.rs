@@ -15,6 +15,7 @@ use super::both::on_both;
 use super::torrents::start_library;
 use crate::random_bytes;
 
+const PROGRAM: &str = "torrents.py";
 const SEED_PORT: &str = "7001";
 const FETCH_PORT: &str = "7002";
 /// How long a transfer may take: a library tries again after a while.
@@ -24,19 +25,19 @@ const POLICY: &str =
     "[[rule]]\nname = \"denied\"\ninfohash = \"file:denied.txt\"\naction = \"block\"\n";
 
 /// A running program; it ends with this.
-struct Client {
+pub(super) struct Client {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Client {
-    fn start(host: &Host, arguments: &[&str]) -> Client {
-        let (child, lines) = start_library(host, "torrents.py", arguments);
+    pub(super) fn start(host: &Host, program: &str, arguments: &[&str]) -> Client {
+        let (child, lines) = start_library(host, program, arguments);
         Client { child, lines }
     }
 
     /// What it says up to this line; `None`: it does not say it in time.
-    fn until(&self, wanted: &str) -> Option<Vec<String>> {
+    pub(super) fn until(&self, wanted: &str) -> Option<Vec<String>> {
         let end = Instant::now() + PATIENCE;
         let mut said = Vec::new();
         loop {
@@ -116,7 +117,7 @@ fn refused(mode: &'static str) -> Job<'static> {
             )?;
         }
         let folder = border.path("");
-        let seed = Client::start(&border.server, &["seed", &folder, SEED_PORT, mode]);
+        let seed = Client::start(&border.server, PROGRAM, &["seed", &folder, SEED_PORT, mode]);
         let said = seed.until("ready").ok_or("no seed")?;
         let hashes = |torrent: &str| -> Vec<String> {
             let begin = format!("infohash {torrent} ");
@@ -127,7 +128,7 @@ fn refused(mode: &'static str) -> Job<'static> {
         border.file("denied.txt", &format!("{}\n", denied.join("  a film\n")));
         border.up(POLICY, &["--enforce"]);
         let arguments = ["fetch", &folder, FETCH_PORT, mode, SERVER, SEED_PORT];
-        let fetch = Client::start(&border.client, &arguments);
+        let fetch = Client::start(&border.client, PROGRAM, &arguments);
         let Some(said) = fetch.until("done allowed") else {
             return wrong(border.daemon().log_text());
         };

@@ -1,17 +1,22 @@
 //! Bencoding (BEP 3): enough to walk a dictionary without believing any length.
 
-use crate::limits::MAX_BENCODE_DEPTH;
+use crate::limits::{MAX_BENCODE_DEPTH, MAX_BENCODE_ENTRIES};
 use crate::reader::Reader;
 
 /// The entries of a bencoded dictionary, in their order.
 #[derive(Clone, Debug)]
-pub(super) struct Dictionary<'a> {
+pub(crate) struct Dictionary<'a> {
     entries: Vec<(&'a [u8], &'a [u8])>,
 }
 
 impl<'a> Dictionary<'a> {
     /// Reads a dictionary; `None` if it is no complete one. Bytes after it do not matter.
-    pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        Self::split(bytes).map(|(dictionary, _)| dictionary)
+    }
+
+    /// The same with the bytes after it.
+    pub(crate) fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let mut reader = Reader::new(bytes);
         if reader.u8()? != b'd' {
             return None;
@@ -21,12 +26,16 @@ impl<'a> Dictionary<'a> {
             let key = string(&mut reader)?;
             let value = reader.take(value_len(reader.rest())?)?;
             entries.push((key, value));
+            if entries.len() > MAX_BENCODE_ENTRIES {
+                return None;
+            }
         }
-        Some(Self { entries })
+        reader.u8()?;
+        Some((Self { entries }, reader.rest()))
     }
 
     /// The bencoded value of a key.
-    pub(super) fn get(&self, key: &[u8]) -> Option<&'a [u8]> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&'a [u8]> {
         self.entries
             .iter()
             .find(|(known, _)| *known == key)
@@ -34,12 +43,18 @@ impl<'a> Dictionary<'a> {
     }
 
     /// The value of a key that has a string.
-    pub(super) fn string(&self, key: &[u8]) -> Option<&'a [u8]> {
+    pub(crate) fn string(&self, key: &[u8]) -> Option<&'a [u8]> {
         string(&mut Reader::new(self.get(key)?))
     }
 
+    /// The value of a key that has a number, zero or above.
+    pub(crate) fn number(&self, key: &[u8]) -> Option<u64> {
+        let digits = self.get(key)?.strip_prefix(b"i")?.strip_suffix(b"e")?;
+        std::str::from_utf8(digits).ok()?.parse().ok()
+    }
+
     /// The value of a key that has a dictionary.
-    pub(super) fn dictionary(&self, key: &[u8]) -> Option<Self> {
+    pub(crate) fn dictionary(&self, key: &[u8]) -> Option<Self> {
         Self::parse(self.get(key)?)
     }
 }
@@ -88,8 +103,8 @@ fn integer(reader: &mut Reader<'_>) -> Option<()> {
 
 fn string<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let mut length = 0_usize;
-    // A datagram has at most 65 535 bytes: five digits.
-    for _ in 0..=5 {
+    // No torrent that is read has more than seven digits of bytes.
+    for _ in 0..=7 {
         match reader.u8()? {
             b':' => return reader.take(length),
             digit @ b'0'..=b'9' => {
@@ -118,6 +133,10 @@ mod tests {
             Some(b"abc".as_slice())
         );
         assert_eq!(dictionary.get(b"l"), Some(b"i1e".as_slice()));
+        assert_eq!(dictionary.number(b"l"), Some(1));
+        assert_eq!(dictionary.number(b"m"), None);
+        let (_, rest) = Dictionary::split(b"d1:ai7eebytes").unwrap();
+        assert_eq!(rest, b"bytes");
     }
 
     #[test]
@@ -126,6 +145,7 @@ mod tests {
             b"d1:ad2:id3:ab".as_slice(),
             b"d1:a99999:xe",
             b"d1:a999999:xe",
+            b"d1:a000000001:xe",
             b"di1ee",
             b"le",
             b"d1:ae",
