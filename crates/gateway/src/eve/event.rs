@@ -6,6 +6,7 @@ use sha2::{Digest as _, Sha256};
 use super::header::{Common, Names, Subject};
 use super::{EveKind, SCHEMA};
 use crate::classify::Confidence;
+use crate::flow::Direction;
 use crate::infohash::InfoHash;
 use crate::packet::L4;
 use crate::policy::Action;
@@ -103,6 +104,8 @@ struct Ours<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     mimetype: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    sender: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a Text>,
     #[serde(skip_serializing_if = "Option::is_none")]
     member: Option<&'a str>,
@@ -120,14 +123,22 @@ impl<'a> EventForm<'a> {
         let names = Names::of(&event.app, &event.names);
         let kind = Self::kind(event);
         let file = || event.fileinfo.as_ref().map(File::of);
+        let opener = (event.src_ip, event.src_port).into();
+        let other = (event.dest_ip, event.dest_port).into();
+        // As Suricata has it: of a file that went by its sender is the source.
+        let (source, destination) = if kind == EveKind::FileInfo && event.is_from_server() {
+            (other, opener)
+        } else {
+            (opener, other)
+        };
         let subject = Subject {
             flow_id: event.flow_id,
             protocol: match event.l4 {
                 L4::Tcp => 6,
                 L4::Udp => 17,
             },
-            client: (event.src_ip, event.src_port).into(),
-            server: (event.dest_ip, event.dest_port).into(),
+            source,
+            destination,
             app: &event.app,
         };
         let judged = matches!(kind, EveKind::Alert | EveKind::Drop);
@@ -234,12 +245,21 @@ impl<'a> Ours<'a> {
             delivered: file.and_then(|file| file.delivered),
             found: file.and_then(|file| file.found.as_deref()),
             mimetype: file.and_then(|file| file.mimetype.as_deref()),
+            sender: file.and_then(|file| file.sender).map(side),
             message: event.message.as_ref(),
             member: event.names.member.as_deref(),
             quota: event.quota.as_deref(),
             infohash: event.names.infohash,
             torrent: event.torrent.as_deref(),
         }
+    }
+}
+
+/// A side of a flow, as events call it.
+fn side(direction: Direction) -> &'static str {
+    match direction {
+        Direction::FromClient => "client",
+        Direction::FromServer => "server",
     }
 }
 

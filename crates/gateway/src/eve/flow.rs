@@ -166,8 +166,8 @@ impl Serialize for FlowLog {
         let subject = Subject {
             flow_id: account.flow_id,
             protocol: account.ends.protocol,
-            client: account.ends.client,
-            server: account.ends.server,
+            source: account.ends.client,
+            destination: account.ends.server,
             app: &account.app,
         };
         let kind = EveKind::Flow.name();

@@ -54,8 +54,9 @@ pub(super) struct Subject<'a> {
     pub(super) flow_id: u64,
     /// The protocol's number (IANA).
     pub(super) protocol: u8,
-    pub(super) client: SocketAddr,
-    pub(super) server: SocketAddr,
+    /// The side that opened the flow; of a file the one that sends it.
+    pub(super) source: SocketAddr,
+    pub(super) destination: SocketAddr,
     pub(super) app: &'a str,
 }
 
@@ -82,22 +83,22 @@ impl<'a> Ends<'a> {
     fn of(subject: Subject<'a>) -> Self {
         let Subject {
             protocol,
-            client,
-            server,
+            source,
+            destination,
             app,
             ..
         } = subject;
         // Of a protocol without ports both are 0.
-        let ports = (client.port(), server.port()) != (0, 0);
+        let ports = (source.port(), destination.port()) != (0, 0);
         Self {
-            src_ip: client.ip(),
-            src_port: ports.then(|| client.port()),
-            dest_ip: server.ip(),
-            dest_port: ports.then(|| server.port()),
+            src_ip: source.ip(),
+            src_port: ports.then(|| source.port()),
+            dest_ip: destination.ip(),
+            dest_port: ports.then(|| destination.port()),
             proto: protocol_name(protocol),
-            ip_v: if client.is_ipv4() { 4 } else { 6 },
+            ip_v: if source.is_ipv4() { 4 } else { 6 },
             app_proto: app_proto(app),
-            community_id: community_id(protocol, client, server),
+            community_id: community_id(protocol, source, destination),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::Mode;
 use crate::accounting::FlowAccount;
 use crate::classify::{Confidence, Details};
 use crate::eve::{EveKind, EventForm, Sensor};
-use crate::flow::Flow;
+use crate::flow::{Direction, Flow};
 use crate::packet::{L4, Packet};
 use crate::policy::{Action, Over, Per, Period, Policy};
 use crate::quota::Passed;
@@ -166,6 +166,8 @@ pub struct FileInfo {
     pub found: Option<String>,
     /// Bytes of it that had gone on to its receiver when something was found.
     pub delivered: Option<u64>,
+    /// Who sends it, if it comes on this flow.
+    pub sender: Option<Direction>,
 }
 
 /// A quota that was used up.
@@ -352,6 +354,12 @@ impl Event {
     #[must_use]
     pub fn eve_kind(&self) -> EveKind {
         EventForm::kind(self)
+    }
+
+    /// It is about a file that the server sends.
+    pub(crate) fn is_from_server(&self) -> bool {
+        let file = self.fileinfo.as_ref();
+        file.is_some_and(|file| file.sender == Some(Direction::FromServer))
     }
 
     /// It is about a file that went by whole.

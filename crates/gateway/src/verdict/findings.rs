@@ -49,6 +49,7 @@ impl FlowContext<'_> {
             delivered: own
                 .content()
                 .map(|content| content.delivered(job.direction, job.end())),
+            sender: Some(job.direction),
             ..FileInfo::default()
         });
         self.effects.note(event);

@@ -318,14 +318,20 @@ fn audited(event: &serde_json::Value) -> [String; 8] {
         // One packet proves nothing of the host in whose name it came.
         evidence = format!("unanswered, the client may be forged: {evidence}");
     }
+    let mut ends = [end("src_ip", "src_port"), end("dest_ip", "dest_port")];
+    // The source of a file is who sends it.
+    if event["event_type"] == "fileinfo" && decision["sender"] == "server" {
+        ends.reverse();
+    }
+    let [client, server] = ends;
     [
         text(&event["timestamp"]),
         text(&decision["action"]),
         text(&decision["policy"]),
         text(rule),
         text(app),
-        end("src_ip", "src_port"),
-        end("dest_ip", "dest_port"),
+        client,
+        server,
         evidence,
     ]
 }

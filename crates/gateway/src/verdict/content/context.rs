@@ -181,6 +181,7 @@ fn info(head: FileHead, whole: Option<u64>) -> FileInfo {
     FileInfo {
         filename: head.name,
         mimetype: head.kind,
+        sender: head.sender,
         size: whole.or(head.size),
         whole: whole.is_some(),
         ..FileInfo::default()

@@ -115,7 +115,12 @@ impl DecoderSink<'_, '_> {
             return;
         }
         let rest = file.part(None);
-        let whole = (self.context).whole(file.head, &file.ruling, file.bytes, rest);
+        // Not all protocols say who sends; on this connection it is this side.
+        let head = FileHead {
+            sender: Some(direction),
+            ..file.head
+        };
+        let whole = (self.context).whole(head, &file.ruling, file.bytes, rest);
         match file.ruling.action {
             // It counts once its last window is clean.
             Action::Scan if half.issued > 0 => {

@@ -354,6 +354,13 @@ fn alerts_say_what_happened_to_flows_and_contents() {
     assert_eq!(passed["fileinfo"]["sha256"].as_str().unwrap().len(), 64);
     assert!(passed["alert"].is_null());
     assert_eq!(passed["http"]["hostname"], "h");
+    // Its sender is its source, as Suricata has it; of what a rule refuses it is the client.
+    assert_eq!(passed["ringway"]["sender"], "server");
+    assert_eq!(
+        [&passed["src_ip"], &passed["dest_ip"]],
+        [&refused["dest_ip"], &refused["src_ip"]]
+    );
+    assert_eq!(passed["src_port"], refused["dest_port"]);
     let message = written
         .iter()
         .find(|(_, event)| event["ringway"]["message"].is_object());

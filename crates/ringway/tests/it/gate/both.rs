@@ -125,8 +125,14 @@ impl Seen {
 
     fn note(&mut self, event: &Value) {
         let decision = &event["ringway"];
-        let called = [&event["dest_ip"], &event["dest_port"]];
-        let ends = ends(word(&event["proto"]), &event["src_ip"], called);
+        let mut sides = [("src_ip", "src_port"), ("dest_ip", "dest_port")];
+        // The source of a file is who sends it.
+        if event["event_type"] == "fileinfo" && decision["sender"] == "server" {
+            sides.reverse();
+        }
+        let [(client, _), (address, port)] = sides;
+        let called = [&event[address], &event[port]];
+        let ends = ends(word(&event["proto"]), &event[client], called);
         if event["event_type"] == "drop" {
             self.refused.insert(ends.clone());
         } else if decision["action"] == "blocked" {
