@@ -556,8 +556,10 @@ pub(crate) fn decode_anything(data: &[u8]) {
     if let Some(packet) = wire::Packet::parse(data) {
         assert_eq!(packet.encode(), data);
     }
-    if let Some(shown) = Shown::decode(data) {
-        assert_eq!(shown.encode(), data);
+    for version in [LinkVersion::Earlier, LinkVersion::Newest] {
+        if let Some(shown) = Shown::decode(version, data) {
+            assert_eq!(shown.encode(version), data);
+        }
     }
     if let Some(message) = LinkMessage::decode(data) {
         assert_eq!(LinkMessage::decode(&message.encode()), Some(message));
