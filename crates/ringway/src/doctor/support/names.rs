@@ -22,6 +22,7 @@ const SET: &[(&str, &str)] = &[
     ("name", "name"),
     ("accept", "name"),
     ("host", "host"),
+    ("resolver", "host"),
     ("user", "user"),
     ("directory", "path"),
     ("maildir", "path"),
@@ -96,6 +97,15 @@ impl Names {
     }
 
     fn add(&mut self, kind: &'static str, text: &str) {
+        // Addresses are known by their form.
+        if text.parse::<IpAddr>().is_ok() || text.parse::<SocketAddr>().is_ok() {
+            return;
+        }
+        let text = if kind == "host" {
+            without_port(text)
+        } else {
+            text
+        };
         let is_name = text.chars().any(char::is_alphanumeric) && text != "localhost";
         if is_name && !self.known.contains_key(text) {
             let number = self.number(kind);
@@ -143,20 +153,26 @@ impl Names {
             out.push_str(before);
             // A sentence's end is no part of an address.
             let bare = word.trim_end_matches(['.', ':']);
-            out.push_str(&self.address(bare));
+            let kind = match kind_of(bare) {
+                // The host of a URL, unless a number stands there already.
+                "" if out.ends_with("://") && bare.contains('.') => "host",
+                kind => kind,
+            };
+            out.push_str(&self.address(bare, kind));
             out.push_str(word.get(bare.len()..).unwrap_or_default());
             rest = after;
         }
         out + rest
     }
 
-    fn address(&mut self, word: &str) -> String {
+    /// The number of an address, or of what is of this kind; what is of none stays.
+    fn address(&mut self, word: &str, kind: &'static str) -> String {
         let ip = word.parse::<IpAddr>().ok();
         let socket = word.parse::<SocketAddr>().ok();
         let (kind, ip, port) = match (ip, socket) {
             (Some(ip), _) => ("address", Some(ip), None),
             (None, Some(socket)) => ("address", Some(socket.ip()), Some(socket.port())),
-            _ => (kind_of(word), None, None),
+            _ => (kind, None, None),
         };
         if kind.is_empty() || ip.is_some_and(|ip| ip.is_loopback() || ip.is_unspecified()) {
             return word.to_owned();
@@ -172,6 +188,14 @@ impl Names {
             }
         };
         port.map_or(number.clone(), |port| format!("{number}:{port}"))
+    }
+}
+
+/// A host's name, of one that may have a port.
+fn without_port(text: &str) -> &str {
+    match text.rsplit_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok() => host,
+        _ => text,
     }
 }
 
@@ -217,10 +241,10 @@ mod tests {
         });
         let mut names = Names::default();
         names.learn(&format!("{status:#}"));
-        let log = "lima (192.0.2.7) is up at [2001:db8::1]:7, oslos is not; 127.0.0.1 stays, a@b.org too.";
+        let log = "lima (192.0.2.7) is up at [2001:db8::1]:7, oslos is not; 127.0.0.1 stays, a@b.org and wss://web.b.net/x go.";
         let log = names.replaced_in(log);
         let shown = names.replaced_in(&status.to_string());
-        for gone in ["lima", "192.0.2.7", "2001:db8::1", "a@b.org"] {
+        for gone in ["lima", "192.0.2.7", "2001:db8::1", "a@b.org", "web.b.net"] {
             assert!(!log.contains(gone), "{log}");
         }
         assert!(log.contains("oslos is not; 127.0.0.1 stays"), "{log}");
