@@ -91,7 +91,7 @@ fn links(status: &Status, findings: &mut Findings) {
         count => findings.ok("links", &format!("{count}")),
     }
     // Those of other versions get no link, and only the counter shows it.
-    let counted = status.counters.get("link_handshakes_earlier");
+    let counted = status.counters.get("link_handshakes_other_version");
     if let Some(count) = counted.filter(|count| **count > 0) {
         findings.note(
             "links",

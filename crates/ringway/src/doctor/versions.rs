@@ -1,5 +1,6 @@
 //! Which program this is, which one the daemons run, and whether there are others.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,11 @@ fn check(subject: &Subject, findings: &mut Findings) {
     others(&own, findings);
     if let Some(status) = subject.status() {
         runs(status.pid, &subject.start_command(), findings);
+        let releases = status
+            .links
+            .iter()
+            .filter_map(|link| link.release.as_deref());
+        peers(releases, findings);
     }
     if let Some(status) = &subject.gateway {
         runs(status.pid, "sudo systemctl restart ringway-gate", findings);
@@ -45,6 +51,21 @@ fn others(own: &Path, findings: &mut Findings) {
             "another program of this name is in the search path",
             "remove the one that is not wanted: `ringway --version` of each says which it is",
         );
+    }
+}
+
+/// What linked members say that they run.
+fn peers<'a>(releases: impl Iterator<Item = &'a str>, findings: &mut Findings) {
+    let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
+    for release in releases {
+        *counted.entry(release).or_default() += 1;
+    }
+    if !counted.is_empty() {
+        let shown = counted
+            .iter()
+            .map(|(release, count)| format!("{count} run {release}"));
+        let shown: Vec<String> = shown.collect();
+        findings.ok("linked members", &shown.join(", "));
     }
 }
 
