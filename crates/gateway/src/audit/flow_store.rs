@@ -38,8 +38,8 @@ const TABLE: &str = "
 ";
 
 /// The torrents that flows named, and what torrents are called. Made where an earlier version has
-/// left none. A row goes with its flow; one that is replaced keeps its own. A name stays for as long
-/// as flows of its torrent do, and those of its time.
+/// left none. A row goes with its flow; one that is replaced keeps its own. A name stays for as
+/// long as flows of its torrent do, and those of its time.
 const TORRENTS: &str = "
     CREATE TABLE IF NOT EXISTS torrent (
         infohash TEXT NOT NULL,

@@ -1,15 +1,15 @@
 //! Names of torrents, read where they stand in clear.
 //!
-//! A name stands in the torrent's *info dictionary* (BEP 3), whose hash is the infohash. It crosses
-//! a border in two ways: between peers, piece by piece (BEP 9), to a client that began with a magnet
-//! link; and in a `.torrent` file, by HTTP. Pieces may come from many peers, so that all connections
-//! of a border put them together in one place, [`TorrentNames`].
+//! A name stands in the torrent's *info dictionary* (BEP 3), whose hash is the infohash. It
+//! crosses a border in two ways: between peers, piece by piece (BEP 9), to a client that began
+//! with a magnet link; and in a `.torrent` file, by HTTP. Pieces may come from many peers, so that
+//! all connections of a border put them together in one place, [`TorrentNames`].
 //!
-//! **Who could lie.** Any peer may send any bytes as metadata. So a name counts only where the whole
-//! dictionary was seen and hashes to the infohash of the peers' handshake. The dictionary in a
-//! `.torrent` file says by its own hash which torrent it belongs to. Names in magnet links are bound
-//! to nothing, and are not read. What a torrent's author has written is the author's word all the
-//! same: no one proves that the content is what its name says.
+//! **Who could lie.** Any peer may send any bytes as metadata. So a name counts only where the
+//! whole dictionary was seen and hashes to the infohash of the peers' handshake. The dictionary in
+//! a `.torrent` file says by its own hash which torrent it belongs to. Names in magnet links are
+//! bound to nothing, and are not read. What a torrent's author has written is the author's word
+//! all the same: no one proves that the content is what its name says.
 //!
 //! A [`Follower`] reads one connection for as long as it may bring a name: see there.
 

@@ -265,11 +265,12 @@ fn torrent_files_by_http_name_their_torrents() {
     page.open();
     page.client(b"GET /index.html HTTP/1.1\r\nHost: t.example\r\n\r\n");
     page.server(
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9000\r\n\r\n<html>",
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 90000\r\n\r\n<html>",
     );
+    let more = format!("GET /more HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(1_300));
     for _ in 0..20 {
-        page.server(&[b'x'; 200]);
-        page.client(b"GET /more HTTP/1.1\r\nHost: t.example\r\n\r\n");
+        page.server(&[b'x'; 1_400]);
+        page.client(more.as_bytes());
     }
     let (verdicts, names) = run(&mut gateway, &packets);
     assert_eq!(names, named(&info, "A film"));
