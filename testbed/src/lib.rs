@@ -13,6 +13,7 @@
 //! | `directconnect` | [`Eiskalt`], and a hub |
 //! | `edonkey` | [`Amule`], and a server for it |
 //! | `irc` | [`Irssi`], and a server for it |
+//! | `issuer` | [`Issuer`]: an OpenID Connect issuer of the test's own |
 //! | `miniupnpd` | [`Miniupnpd`]: a home router's daemon that gives ports away |
 //! | `nameserver` | [`Knot`], [`Bind`]: a zone that can be updated |
 //! | `nginx` | [`Nginx`]: a web server that passes a path on |
@@ -46,6 +47,7 @@ mod clamd;
 mod directconnect;
 mod edonkey;
 mod irc;
+mod issuer;
 mod miniupnpd;
 mod nameserver;
 mod network;
@@ -66,6 +68,7 @@ pub use clamd::Clamd;
 pub use directconnect::{Eiskalt, start_uhub};
 pub use edonkey::{Amule, Source, edonkey_link, serve_edonkey};
 pub use irc::{Irssi, start_ngircd};
+pub use issuer::{CLIENT, Fault, Issuer};
 pub use miniupnpd::Miniupnpd;
 pub use nameserver::{Bind, Knot};
 pub use network::{Host, Line, Link, Network, Rule, Traffic};

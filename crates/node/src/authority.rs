@@ -17,6 +17,7 @@ mod renew;
 mod rotate;
 mod server;
 mod serving;
+mod sign_in;
 mod site;
 mod spoken;
 mod store;
@@ -46,6 +47,7 @@ pub use self::rotate::Rotated;
 pub(crate) use self::server::SharedAuthority;
 pub use self::server::{Server, ServerHandle};
 pub use self::serving::ServerError;
+pub use self::sign_in::SsoEntry;
 pub use self::site::Site;
 pub(crate) use self::store::MIGRATIONS;
 use self::store::Store;
@@ -63,6 +65,7 @@ use crate::home;
 use crate::identity::{Identity, IdentityError, noise_public};
 use crate::invite::{Invite, SpokenInvite, WORDS};
 use crate::limits::{CERTIFICATE_LIFETIMES, CLOCK_SKEW, KEPT_SERVERS, REVOCATIONS, SUCCESSORS};
+use crate::sso::Refused;
 use crate::statement::{Parameters, Statement};
 use crate::zone::{self, RecordName};
 
@@ -176,6 +179,9 @@ pub enum AuthorityError {
     /// The key that would join was a member's, and is not to be one's again.
     #[error("{0}")]
     KeyIsOver(&'static str),
+    /// A person that has signed in is not admitted, or its machine not kept.
+    #[error(transparent)]
+    SignIn(#[from] Refused),
     /// [`KEPT_SERVERS`] are kept current.
     #[error(
         "{KEPT_SERVERS} DNS servers are kept current already: let one go with `ringway ring publish --forget HOST`"
@@ -243,6 +249,7 @@ impl AuthorityError {
             | AuthorityError::NothingFound
             | AuthorityError::EnrolmentRefused(_)
             | AuthorityError::KeyIsOver(_)
+            | AuthorityError::SignIn(_)
             | AuthorityError::Identity(_)
             | AuthorityError::Home(_)
             | AuthorityError::Database(_)
@@ -573,6 +580,19 @@ impl Authority {
         address: Option<SocketAddr>,
         now: u64,
     ) -> Result<Certificate, AuthorityError> {
+        let ends = now + self.store.options().lifetime.as_secs();
+        self.certify_until(name, member, address, now, ends)
+    }
+
+    /// As [`Authority::certify`]; the certificate is good until `ends`, Unix seconds.
+    fn certify_until(
+        &mut self,
+        name: Name,
+        member: MemberId,
+        address: Option<SocketAddr>,
+        now: u64,
+        ends: u64,
+    ) -> Result<Certificate, AuthorityError> {
         let refuse = AuthorityError::EnrolmentRefused;
         let nowhere = |address: SocketAddr| address.ip().is_unspecified() || address.port() == 0;
         if address.is_some_and(nowhere) {
@@ -593,7 +613,7 @@ impl Authority {
             nonce: random()?,
             // The clocks of members may be behind.
             not_before: now.saturating_sub(CLOCK_SKEW.as_secs()),
-            not_after: now + self.store.options().lifetime.as_secs(),
+            not_after: ends,
             serial: self.store.next_serial()?,
         };
         Ok(Certificate::issue(&self.root, &fields))

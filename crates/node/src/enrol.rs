@@ -18,8 +18,10 @@
 //! key that it has; so does one whose certificate ends before long, for a newer one, and one that
 //! wants the list of members. One that knows
 //! more than an authority that was restored from a backup brings
-//! that there (`bring`).
+//! that there (`bring`). A person that signs in at the organisation's issuer needs no invite
+//! (`sign_in`): the ring's key comes by a join link, which is no secret.
 
+mod admit_signed_in;
 mod again;
 mod bring;
 mod channel;
@@ -32,6 +34,7 @@ mod place;
 mod renew;
 mod rotate;
 mod server;
+mod sign_in;
 mod store;
 mod tries;
 
@@ -52,6 +55,8 @@ pub(crate) use self::renew::{RenewError, check_renewed, renew};
 pub use self::rotate::{RotateError, Rotated, complete_rotation, request_rotation};
 pub(crate) use self::rotate::{Rotation, load_identity};
 pub(crate) use self::server::serve;
+pub use self::sign_in::{SignInOptions, SignInPrompt, SignedInAs, sign_in};
+pub(crate) use self::tries::Tries;
 
 #[derive(Debug, Encode, Decode)]
 struct Request {
@@ -120,6 +125,7 @@ pub(crate) fn decode_inner(data: &[u8]) {
     minicbor::decode::<known::KnownAnswer>(data).ok();
     minicbor::decode::<known::ListRequest>(data).ok();
     minicbor::decode::<ByteVec>(data).ok();
+    sign_in::decode_anything(data);
     minicbor::decode::<Bring>(data).ok();
     minicbor::decode::<BringAnswer>(data).ok();
 }

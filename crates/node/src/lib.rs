@@ -67,6 +67,7 @@ pub mod renewal;
 pub mod rotation;
 mod shares;
 mod signed;
+pub mod sso;
 pub mod state;
 pub mod statement;
 mod text;

@@ -6,6 +6,7 @@ mod members;
 mod network;
 mod renewal;
 mod rotation;
+mod sso;
 mod transfer;
 
 pub use address::*;
@@ -14,6 +15,7 @@ pub use members::*;
 pub use network::*;
 pub use renewal::*;
 pub use rotation::*;
+pub use sso::*;
 pub use transfer::*;
 
 /// Bytes of one line on the control socket.

@@ -8,6 +8,7 @@ mod gate;
 mod member;
 mod ring;
 mod service;
+mod sso;
 mod swarms;
 mod values;
 
@@ -18,7 +19,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub(crate) use addresses::{AddressArgs, MoveArgs};
 pub(crate) use doctor::CheckupArgs;
-pub(crate) use file::{gate_options, with_file};
+pub(crate) use file::{gate_options, serve_options, with_file};
 pub(crate) use gate::{
     ApplyArgs, AuditArgs, CachePlace, CheckArgs, ClassifyArgs, ConfirmArgs, DiffArgs, DoctorArgs,
     DownArgs, FlowsArgs, GateCommand, GateStatusArgs, LookArgs, PathChoice, PresetArgs, QuotasArgs,
@@ -33,6 +34,7 @@ pub(crate) use ring::{
     RevokeArgs, RingCommand, RingRotateArgs, RoleArg, ServeArgs,
 };
 pub(crate) use service::{ServiceCommand, ServiceInstallArgs, ServiceName, ServiceRemoveArgs};
+pub(crate) use sso::{LinkArgs, SsoArgs};
 pub(crate) use swarms::SwarmsArgs;
 
 /// What stands below the options in `ringway members --help`.

@@ -10,6 +10,7 @@ use std::process::Command;
 use ringway_node::control::ControlPlace;
 use ringway_node::daemon::{Daemon, Ended, Options, Pulse, Reloader};
 use ringway_node::enrol::{self, JoinOptions, Joined};
+use ringway_node::sso::JoinLink;
 
 use crate::acting::Acting;
 use crate::cli::{JoinArgs, NodeArgs};
@@ -17,12 +18,17 @@ use crate::context::{Context, SERVICE_HOME};
 use crate::limits;
 use crate::offline;
 use crate::service;
+use crate::sign_in;
 use crate::signals::{Asked, DaemonSignals, Reloads};
 use crate::supervisor::Supervisor;
 use ringway_terminal::Failure;
 
 /// Enrols this machine.
 pub(crate) async fn join(context: &Context, args: JoinArgs) -> Result<(), Failure> {
+    let link = args.code.first().filter(|code| JoinLink::is_meant(code));
+    if let Some(link) = link.filter(|_| args.code.len() == 1) {
+        return join_by_link(context, link, &args).await;
+    }
     if !args.code.is_empty() {
         return Err(Failure::usage(
             "an invitation is a secret, and arguments can be read by every user of the machine: \
@@ -39,6 +45,14 @@ pub(crate) async fn join(context: &Context, args: JoinArgs) -> Result<(), Failur
         return welcome(context, &home, &joined);
     }
     let invite = read_invitation(context, &args.invite)?;
+    if JoinLink::is_meant(&invite) {
+        return join_by_link(context, &invite, &args).await;
+    }
+    if args.name.is_some() {
+        return Err(Failure::usage(
+            "--name is for --offline and for join links: an invitation has the member's name",
+        ));
+    }
     let options = JoinOptions {
         listen: args.listen,
         advertise: args.advertise,
@@ -61,6 +75,20 @@ fn welcome(context: &Context, home: &Path, joined: &Joined) -> Result<(), Failur
     };
     context.output.note(next);
     Ok(())
+}
+
+async fn join_by_link(context: &Context, link: &str, args: &JoinArgs) -> Result<(), Failure> {
+    if args.offline || args.with.is_some() {
+        return Err(Failure::usage(
+            "--offline and --with take no join link: the owner looks at the request instead",
+        ));
+    }
+    let home = context.home()?;
+    let joined = sign_in::join(context, &home, link, args).await?;
+    if context.output.json() {
+        return context.output.object("ringway.joined/1", &joined);
+    }
+    welcome(context, &home, &joined.joined)
 }
 
 /// Shows that it is a member.

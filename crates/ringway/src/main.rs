@@ -9,6 +9,7 @@
 //! | `acting` | root acts as the user whose folder it works in |
 //! | `owner` | `ring …`: the authority's commands |
 //! | `daemon`, `offline` | `join` and `node`; joining by files |
+//! | `sign_in` | joining by single sign-on |
 //! | `rotate` | another key for this member, by files |
 //! | `request` | the control socket as the commands see it |
 //! | `status`, `members`, `transfers`, `reach` | the commands that ask the daemon |
@@ -44,6 +45,7 @@ mod request;
 mod rotate;
 mod run;
 mod service;
+mod sign_in;
 mod signals;
 mod status;
 mod supervisor;

@@ -8,6 +8,7 @@ mod judge;
 mod moving;
 mod publish;
 mod rotate;
+mod sso;
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -78,6 +79,7 @@ pub(crate) async fn run(context: &Context, command: RingCommand) -> Result<(), F
         RingCommand::Init(args) => init(context, args),
         RingCommand::Serve(args) => serve(context, &args).await,
         RingCommand::Invite(args) => invite(context, args),
+        RingCommand::Link(args) => sso::link(context, args),
         RingCommand::Admit(args) => admit::run(context, &args),
         RingCommand::Members(args) => members(context, args.folder.dir),
         RingCommand::Address(args) => address::run(context, args).await,
@@ -173,6 +175,8 @@ fn init(context: &Context, args: InitArgs) -> Result<(), Failure> {
 }
 
 async fn serve(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
+    // Before anything is begun: a mistake costs nothing.
+    let sign_in = sso::settings(&args.sso)?;
     let (shutdown, reloads) = DaemonSignals::catch()?.split(args.exit_with_stdin);
     let supervisor = Supervisor::of_environment();
     let mut shutdown = pin!(supervisor.told_of(shutdown));
@@ -210,6 +214,7 @@ async fn serve(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
         context.output.note(&format!("Keeps {servers} current."));
     }
     let handle = server.handle();
+    sso::apply(&handle, sign_in)?;
     let ended = tokio::select! {
         ended = server.run(shutdown) => ended,
         never = republish(reloads, &handle, &supervisor) => match never {},
@@ -228,9 +233,14 @@ async fn republish(
         // There are no files of its own to open again.
         if reloads.next().await == Asked::Reload {
             supervisor.reloading();
-            let status = match server.republish().await {
-                true => server.beat().await.unwrap_or_default(),
-                false => "the zone was NOT published again: see the log".to_owned(),
+            let published = server.republish().await;
+            let status = match sso::reload(server) {
+                Err(reason) => {
+                    tracing::error!(reason, "single sign-on goes on as before");
+                    format!("the options were NOT loaded again: {reason}")
+                }
+                Ok(()) if published => server.beat().await.unwrap_or_default(),
+                Ok(()) => "the zone was NOT published again: see the log".to_owned(),
             };
             supervisor.ready(&status);
         }
@@ -409,6 +419,11 @@ fn members(context: &Context, dir: Option<PathBuf>) -> Result<(), Failure> {
 fn state(member: &MemberEntry) -> String {
     let value = serde_json::to_value(member.state).unwrap_or_default();
     let state = value.as_str().unwrap_or("unknown");
+    // Who a person is that has joined without an invite is what the owner looks for.
+    let state = match &member.sso {
+        Some(sso) => format!("{state}, by sso: {}", sso.person),
+        None => state.to_owned(),
+    };
     let left = || time_left(member.expires.saturating_sub(unix_seconds()));
     if let Some(address) = member.moves_to {
         return format!("{state}, moves to {address}");
@@ -416,7 +431,7 @@ fn state(member: &MemberEntry) -> String {
     match (member.rotate_until, member.expires_soon) {
         (Some(_), _) => format!("{state}, asked for a new key"),
         (None, true) => format!("{state}, ends in {}", left()),
-        (None, false) => state.to_owned(),
+        (None, false) => state.clone(),
     }
 }
 

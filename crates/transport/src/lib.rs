@@ -184,3 +184,4 @@ pub use transport::{
 };
 pub use udp::{UdpOptions, UdpTransport};
 pub use validation::{Advertised, HelloOutcome, Ping, Pong, ProbeError, Validated, Validator};
+pub use web_tls::WebTls;

@@ -14,7 +14,7 @@ use tokio_rustls::client::TlsStream;
 
 /// The client side of TLS. The system's authorities are read at first use.
 #[derive(Clone)]
-pub(crate) struct WebTls {
+pub struct WebTls {
     extra: Arc<[CertificateDer<'static>]>,
     connector: Arc<OnceCell<TlsConnector>>,
 }
@@ -29,7 +29,10 @@ impl std::fmt::Debug for WebTls {
 
 impl WebTls {
     /// Believes the system's authorities and those in the PEM file.
-    pub(crate) fn load(extra_roots: Option<&Path>) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// When the file cannot be read, or has no certificate.
+    pub fn load(extra_roots: Option<&Path>) -> io::Result<Self> {
         let extra = match extra_roots {
             Some(path) => certificates(path)?,
             None => Vec::new(),
@@ -41,7 +44,10 @@ impl WebTls {
     }
 
     /// Greets the server `name` over the stream. The caller limits the time.
-    pub(crate) async fn connect<S>(&self, name: &str, stream: S) -> io::Result<TlsStream<S>>
+    ///
+    /// # Errors
+    /// When the name is none, the server's certificate is not believed, or the stream fails.
+    pub async fn connect<S>(&self, name: &str, stream: S) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use ringway_transport::MemberId;
 
 use super::renew::renew;
+use super::sign_in::forget;
 use super::store::{Store, count_change, immediate, spend, withdraw};
 use super::{Authority, AuthorityError};
 use crate::certificate::{Certificate, Name};
@@ -26,6 +27,19 @@ impl Authority {
         member: MemberId,
         address: Option<SocketAddr>,
         now: u64,
+    ) -> Result<Option<Back>, AuthorityError> {
+        let ends = now + self.store.options().lifetime.as_secs();
+        self.recertify_until(name, member, address, now, ends)
+    }
+
+    /// As [`Authority::recertify`]; the certificate is good until `ends`, Unix seconds.
+    pub(super) fn recertify_until(
+        &mut self,
+        name: &Name,
+        member: MemberId,
+        address: Option<SocketAddr>,
+        now: u64,
+        ends: u64,
     ) -> Result<Option<Back>, AuthorityError> {
         let Some(holder) = self.store.holder(&member, &self.ring_id())? else {
             return Ok(None);
@@ -48,7 +62,7 @@ impl Authority {
             ));
         }
         self.check_current()?;
-        let certificate = self.next_of(known, now)?;
+        let certificate = self.next_of(known, now, ends)?;
         let old = known.serial();
         Ok(Some(Back { old, certificate }))
     }
@@ -75,7 +89,9 @@ impl Store {
         })
     }
 
-    fn take_back(
+    /// Also does what belongs to it, or nothing of both. Who signed in for the member before is
+    /// forgotten first.
+    pub(super) fn take_back(
         &mut self,
         back: &Back,
         now: u64,
@@ -89,6 +105,7 @@ impl Store {
                 "this key was revoked or replaced: join with another key",
             ));
         }
+        forget(&transaction, &back.certificate.member()).map_err(&fail)?;
         also(&transaction).map_err(&fail)?;
         count_change(&transaction).map_err(&fail)?;
         Ok(transaction.commit().map_err(&fail)?)

@@ -91,8 +91,9 @@ impl Authority {
                 "two thirds of the certificate's time are not over yet: it is not renewed before",
             ));
         }
+        let ends = self.renewed_until(&newest.member(), newest.not_after(), now)?;
         self.check_current()?;
-        let certificate = self.next_of(&newest, now)?;
+        let certificate = self.next_of(&newest, now, ends)?;
         if self
             .store
             .take_renewal(newest.serial(), &certificate, now)?
@@ -107,11 +108,13 @@ impl Authority {
         }
     }
 
-    /// The next certificate of the same member: all but the time and the serial is as before.
+    /// The next certificate of the same member, good until `ends`: all but the time and the serial
+    /// is as before.
     pub(super) fn next_of(
         &mut self,
         old: &Certificate,
         now: u64,
+        ends: u64,
     ) -> Result<Certificate, AuthorityError> {
         let fields = CertificateFields {
             member: old.member(),
@@ -119,7 +122,7 @@ impl Authority {
             address: old.address(),
             nonce: old.nonce(),
             not_before: now.saturating_sub(CLOCK_SKEW.as_secs()),
-            not_after: now + self.store.options().lifetime.as_secs(),
+            not_after: ends,
             serial: self.store.next_serial()?,
         };
         Ok(Certificate::issue(&self.root, &fields))

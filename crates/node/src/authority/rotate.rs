@@ -8,6 +8,7 @@ use std::time::Duration;
 use ringway_transport::MemberId;
 use rusqlite::{OptionalExtension as _, params};
 
+use super::sign_in::follow;
 use super::store::{Store, count_change, immediate, record};
 use super::{Authority, AuthorityError, MemberEntry, random};
 use crate::certificate::{Certificate, CertificateFields, Name, RingId};
@@ -190,6 +191,8 @@ impl Authority {
                 "another router has the address that this one is to move to: `ringway ring move` names another",
             ));
         }
+        let lasting = now + self.store.options().lifetime.as_secs();
+        let counts = self.store.sign_in_ends(&old.member())?;
         let fields = CertificateFields {
             member: request.next(),
             name: old.name().clone(),
@@ -199,7 +202,7 @@ impl Authority {
             // taken for the one that is gone.
             nonce: random()?,
             not_before: now.saturating_sub(CLOCK_SKEW.as_secs()),
-            not_after: now + self.store.options().lifetime.as_secs(),
+            not_after: counts.map_or(lasting, |until| until.min(lasting)),
             serial: self.store.next_serial()?,
         };
         let certificate = Certificate::issue(&self.root, &fields);
@@ -304,6 +307,7 @@ impl Store {
             return Ok(false);
         }
         record(&transaction, certificate, now).map_err(&fail)?;
+        follow(&transaction, old, &certificate.member()).map_err(&fail)?;
         transaction.commit().map_err(fail)?;
         Ok(true)
     }

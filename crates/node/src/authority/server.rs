@@ -15,6 +15,7 @@ use super::{Authority, AuthorityError, Renewed, RingInfo};
 use crate::limits::{RENEWAL_BY_DNS_PAUSE, RENEWALS_BY_DNS};
 use crate::machine::{self, Changes};
 use crate::renewal::by_dns;
+use crate::sso::{Refused, Settings, SettingsError, SignIns};
 
 /// How often the server looks whether a command has changed the ring.
 const REFRESH: Duration = Duration::from_millis(200);
@@ -65,11 +66,15 @@ pub struct Server {
     enrol_address: SocketAddr,
     domain: String,
     orders: Orders,
+    sign_ins: SignIns,
 }
 
 /// Asks the running servers. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct ServerHandle(mpsc::Sender<Order>);
+pub struct ServerHandle {
+    orders: mpsc::Sender<Order>,
+    sign_ins: SignIns,
+}
 
 /// What the task is asked that keeps the zone current.
 #[derive(Debug)]
@@ -85,7 +90,7 @@ impl ServerHandle {
     /// has changed the ring. False if it stays as it was, and the log says why.
     pub async fn republish(&self) -> bool {
         let (reply, answer) = oneshot::channel();
-        let sent = self.0.send(Order::Publish(reply)).await;
+        let sent = self.orders.send(Order::Publish(reply)).await;
         sent.is_ok() && answer.await.unwrap_or_default()
     }
 
@@ -93,8 +98,25 @@ impl ServerHandle {
     /// still this waits, and if the ring cannot be read there is none.
     pub async fn beat(&self) -> Option<String> {
         let (reply, answer) = oneshot::channel();
-        self.0.send(Order::Look(reply)).await.ok()?;
+        self.orders.send(Order::Look(reply)).await.ok()?;
         answer.await.ok()?
+    }
+
+    /// From now on people may join by signing in as the settings say; none: no person. Sign-ins that
+    /// have begun by other settings are closed.
+    ///
+    /// # Errors
+    /// When the settings cannot be used: then nothing is changed.
+    pub fn set_sign_in(&self, settings: Option<Settings>) -> Result<(), SettingsError> {
+        self.sign_ins.set(settings)
+    }
+
+    /// Whether people can sign in now, as far as the issuer says. Without an issuer all is well.
+    ///
+    /// # Errors
+    /// What they would be answered.
+    pub async fn check_sign_in(&self) -> Result<(), Refused> {
+        self.sign_ins.check().await
     }
 }
 
@@ -119,6 +141,7 @@ impl Server {
             enrol_address,
             domain: ring.domain,
             orders: Orders::default(),
+            sign_ins: SignIns::default(),
         })
     }
 
@@ -131,7 +154,10 @@ impl Server {
     /// What asks the servers once they run.
     #[must_use]
     pub fn handle(&self) -> ServerHandle {
-        ServerHandle(self.orders.sender.clone())
+        ServerHandle {
+            orders: self.orders.sender.clone(),
+            sign_ins: self.sign_ins.clone(),
+        }
     }
 
     /// Where members enrol.
@@ -153,7 +179,7 @@ impl Server {
         let (built, catalog) = publisher.build().await?;
         let (renewals, asked) = mpsc::channel(RENEWALS_BY_DNS);
         let zone = LiveZone::new(&publisher.domain, catalog, renewals)?;
-        let mut serving = Serving::new(zone.clone(), self.authority.clone());
+        let mut serving = Serving::new(zone.clone(), self.authority.clone(), self.sign_ins);
         for (what, address, bound) in [
             ("DNS", self.dns_address, self.dns),
             ("enrolment", self.enrol_address, self.enrolment),

@@ -18,6 +18,7 @@ use super::server::SharedAuthority;
 use super::{AuthorityError, RingInfo};
 use crate::enrol;
 use crate::limits::SERVED_ADDRESSES;
+use crate::sso::SignIns;
 
 /// Why the servers could not run.
 #[derive(Debug, thiserror::Error)]
@@ -134,15 +135,17 @@ impl Slot {
 pub(super) struct Serving {
     zone: LiveZone,
     authority: SharedAuthority,
+    sign_ins: SignIns,
     slots: Vec<Slot>,
 }
 
 impl Serving {
-    pub(super) fn new(zone: LiveZone, authority: SharedAuthority) -> Serving {
+    pub(super) fn new(zone: LiveZone, authority: SharedAuthority, sign_ins: SignIns) -> Serving {
         let slots = Vec::new();
         Serving {
             zone,
             authority,
+            sign_ins,
             slots,
         }
     }
@@ -157,7 +160,7 @@ impl Serving {
                 (Kind::Dns, tokio::spawn(task))
             }
             Bound::Enrolment(streams) => {
-                let serving = enrol::serve(streams, self.authority.clone());
+                let serving = enrol::serve(streams, self.authority.clone(), self.sign_ins.clone());
                 let task = async {
                     tokio::select! {
                         () = serving => {}

@@ -12,6 +12,7 @@ use std::time::Duration;
 pub(crate) use self::invites::InviteEntry;
 pub use self::invites::OpenInvite;
 pub(super) use self::invites::{spend, withdraw};
+use super::sign_in::{self, SsoEntry};
 use super::{AuthorityError, InitOptions, KeptServer, Site};
 use crate::certificate::{Certificate, RingId, Role};
 use crate::clock::{unix_micros, unix_seconds};
@@ -87,6 +88,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     "
     ALTER TABLE ring ADD COLUMN listing TEXT NOT NULL DEFAULT 'owner';
 ",
+    sign_in::MIGRATION,
 ];
 
 const SCHEMA: Schema = Schema {
@@ -140,6 +142,9 @@ pub struct MemberEntry {
     pub moves_to: Option<SocketAddr>,
     /// What it is now.
     pub state: MemberState,
+    /// Who has signed in for it; none if it was invited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sso: Option<SsoEntry>,
 }
 
 /// The authority's database.
@@ -443,7 +448,9 @@ impl Store {
         for row in rows {
             let (bytes, standing) = row.map_err(&fail)?;
             if let Ok(certificate) = Certificate::decode(&bytes, ring) {
-                members.push(member_entry(&certificate, &standing, now));
+                let mut entry = member_entry(&certificate, &standing, now);
+                entry.sso = self.signed_in(certificate.member().as_bytes())?;
+                members.push(entry);
             }
         }
         Ok(members)
@@ -571,6 +578,7 @@ fn member_entry(certificate: &Certificate, standing: &Standing, now: u64) -> Mem
         rotate_until,
         moves_to: moves_to.filter(|_| rotate_until.is_some()),
         state,
+        sso: None,
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::again::{Before, JoiningKey};
 use super::channel::{self, Channel, ChannelError};
+use super::known::AskError;
 use super::locate::{LocateError, Locator};
 use super::pake::Refusal;
 use super::place::RouterPlace;
@@ -23,6 +24,7 @@ use crate::home::{self, HomeError};
 use crate::identity::{Identity, IdentityError};
 use crate::invite::{AnyInvite, NoInvite, SpokenInvite};
 use crate::limits::ENROL_TIME;
+use crate::sso::InvalidLink;
 use crate::state::{State, StateError};
 use crate::statement::{Statement, StatementError};
 use crate::text::printable;
@@ -46,12 +48,32 @@ pub struct Joined {
     pub again: bool,
 }
 
+impl Joined {
+    pub(super) fn of(certificate: &Certificate, domain: &str, again: bool) -> Joined {
+        Joined {
+            name: certificate.name().to_string(),
+            member: certificate.member().to_string(),
+            role: certificate.role().as_str().to_owned(),
+            ring: domain.to_owned(),
+            ring_key: certificate.ring_key().map(|key| key.to_string()),
+            address: certificate.address(),
+            again,
+        }
+    }
+}
+
 /// Why an enrolment failed.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
     /// The text is no invite.
     #[error(transparent)]
     Invite(#[from] NoInvite),
+    /// The text is no join link.
+    #[error(transparent)]
+    Link(#[from] InvalidLink),
+    /// The authority has granted no sign-in.
+    #[error(transparent)]
+    Ask(#[from] AskError),
     /// A spoken invite without a domain.
     #[error(
         "the invite does not say where to join: add `@` and the ring's domain, as in 7-crackdown-adviser-ragtime@ring.example.org, or give --at ADDR:PORT"
@@ -243,6 +265,7 @@ impl JoinError {
         matches!(
             self,
             JoinError::Invite(_)
+                | JoinError::Link(_)
                 | JoinError::AlreadyMember { .. }
                 | JoinError::OtherRingsHome { .. }
                 | JoinError::Listen(_)
@@ -293,6 +316,9 @@ fn why(refusal: &Refusal) -> String {
     };
     why.to_owned()
 }
+
+/// What is shown of an authority's reason.
+const REASON_CHARS: usize = 500;
 
 /// What a new member may add to its invite.
 #[derive(Clone, Debug, Default)]
@@ -434,9 +460,9 @@ impl Target {
 }
 
 /// The ring that is joined: proven, once the channel stands.
-struct Ring {
-    id: RingId,
-    domain: String,
+pub(super) struct Ring {
+    pub(super) id: RingId,
+    pub(super) domain: String,
 }
 
 async fn ask(identity: &Identity, asking: &Asking<'_>) -> Result<(Ring, Reply), JoinError> {
@@ -524,11 +550,11 @@ async fn ask_spoken(
 }
 
 /// What the authority's reply grants, if everything in it is signed by the ring's owner.
-fn granted(ring: &Ring, reply: Reply) -> Result<Granted, JoinError> {
+pub(super) fn granted(ring: &Ring, reply: Reply) -> Result<Granted, JoinError> {
     let (certificate, statement, routers, dns) = match reply {
         Reply::Refused { reason, other_key } => {
             return Err(JoinError::Refused {
-                reason: printable(&reason, 200),
+                reason: printable(&reason, REASON_CHARS),
                 other_key: other_key == Some(true),
             });
         }

@@ -26,10 +26,17 @@ pub(crate) enum Exchange {
     Renewal,
     /// A page of the owner's list of members, by a [`ListRequest`]; the grant is the page.
     List,
+    /// To be a member, by signing in: a `super::sign_in::Asked`; the grant is an `Answered`.
+    SignIn,
 }
 
 impl Exchange {
-    pub(super) const ALL: [Exchange; 3] = [Exchange::Rotation, Exchange::Renewal, Exchange::List];
+    pub(super) const ALL: [Exchange; 4] = [
+        Exchange::Rotation,
+        Exchange::Renewal,
+        Exchange::List,
+        Exchange::SignIn,
+    ];
 
     /// What the first message begins with, and the handshake binds.
     pub(super) fn prologue(self) -> &'static [u8] {
@@ -37,6 +44,7 @@ impl Exchange {
             Self::Rotation => b"ringway rotation 1",
             Self::Renewal => b"ringway renewal 1",
             Self::List => b"ringway member list 1",
+            Self::SignIn => b"ringway sign-in 1",
         }
     }
 }
@@ -165,7 +173,8 @@ impl Asking<'_> {
             .map_err(|_| AskError::TimedOut { address })?
     }
 
-    async fn ask_at(
+    /// As [`Asking::ask`], of an authority whose place is known.
+    pub(super) async fn ask_at(
         self,
         addresses: &Addresses,
         exchange: Exchange,

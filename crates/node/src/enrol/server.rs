@@ -10,23 +10,32 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
+use super::admit_signed_in::Step;
 use super::channel::{self, Accepting, Asking, Channel, ChannelError, First};
 use super::known::{Exchange, KnownAnswer, ListRequest};
 use super::pake::{self, Hello, Refusal};
 use super::tries::Tries;
 use super::{Bring, BringAnswer, Reply, Request};
 use crate::admission::host_of;
-use crate::authority::{Authority, AuthorityError, Brought, Renewed, SharedAuthority};
+use crate::authority::{Authority, AuthorityError, Brought, Enrolled, Renewed, SharedAuthority};
 use crate::certificate::{Certificate, address_bytes, address_from_bytes};
+use crate::endpoint::Endpoint;
 use crate::identity::noise_public;
-use crate::limits::{ENROL_CONNECTIONS, ENROL_PER_SOURCE, ENROL_TIME};
+use crate::limits::{
+    ENROL_CONNECTIONS, ENROL_PER_SOURCE, ENROL_TIME, SPOKEN_RATE, SPOKEN_SOURCE_RATE,
+};
 use crate::rotation::{RotationError, RotationRequest};
 use crate::shares::{SharedPlace, Shares};
+use crate::sso::SignIns;
 
 /// Serves enrolments for ever. One that fails is logged and closed; no other is touched.
-pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority) {
+pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority, sign_ins: SignIns) {
     let places = Arc::new(Shares::new(ENROL_CONNECTIONS, ENROL_PER_SOURCE));
-    let tries = Arc::new(Mutex::new(Tries::new(Instant::now())));
+    let tries = Arc::new(Mutex::new(Tries::new(
+        Instant::now(),
+        SPOKEN_RATE,
+        SPOKEN_SOURCE_RATE,
+    )));
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -39,6 +48,7 @@ pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority) {
         };
         let enrolling = Enrolling {
             authority: authority.clone(),
+            sign_ins: sign_ins.clone(),
             tries: Arc::clone(&tries),
             from: from.ip(),
         };
@@ -68,6 +78,7 @@ pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority) {
                 Ok(Ok(Done::Listed(name))) => {
                     tracing::debug!(%from, name, "a member has asked for the list of members");
                 }
+                Ok(Ok(Done::SignIn(step))) => step.log(from),
                 Ok(Ok(Done::Brought(Brought::Known))) => {
                     tracing::debug!(%from, "a member has brought a statement that is known");
                 }
@@ -82,7 +93,7 @@ pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority) {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum EnrolError {
+pub(super) enum EnrolError {
     #[error(transparent)]
     Channel(#[from] ChannelError),
     #[error(transparent)]
@@ -96,7 +107,7 @@ enum EnrolError {
 }
 
 /// What a connection was good for, and the member's name.
-enum Done {
+pub(super) enum Done {
     Enrolled(String),
     Rotated(String),
     Renewed {
@@ -106,6 +117,7 @@ enum Done {
     },
     Listed(String),
     Brought(Brought),
+    SignIn(Step),
 }
 
 /// One that holds an invite, as its first request proves.
@@ -116,10 +128,11 @@ struct Proven {
     invite: [u8; 8],
 }
 
-struct Enrolling {
-    authority: SharedAuthority,
+pub(super) struct Enrolling {
+    pub(super) authority: SharedAuthority,
+    pub(super) sign_ins: SignIns,
     tries: Arc<Mutex<Tries>>,
-    from: IpAddr,
+    pub(super) from: IpAddr,
 }
 
 impl Enrolling {
@@ -166,6 +179,7 @@ impl Enrolling {
             Exchange::Rotation => self.rotation(&request, remote, place).await?,
             Exchange::Renewal => self.renewal(request, remote, place).await?,
             Exchange::List => self.list(&request, remote, place).await?,
+            Exchange::SignIn => Ok(self.sign_in(&request, remote).await?),
         };
         match granted {
             Ok(Granted { grant, done }) => {
@@ -360,27 +374,31 @@ impl Enrolling {
             Ok(enrolled) => enrolled,
             Err(error) => return refuse(channel, error).await,
         };
-        let encoded = |router: &Certificate| router.as_bytes().to_vec().into();
-        let reply = Reply::Granted {
-            certificate: enrolled.certificate.as_bytes().to_vec().into(),
-            statement: enrolled.statement.as_bytes().to_vec().into(),
-            routers: enrolled.routers.iter().map(encoded).collect(),
-            dns: dns.address().map_or([0; 18], address_bytes).into(),
-            dns_host: host_of(&dns),
-        };
-        channel.send(&reply).await?;
+        channel.send(&reply(&enrolled, &dns)).await?;
         Ok(enrolled.certificate.name().to_string())
     }
 }
 
+/// What a new member gets.
+pub(super) fn reply(enrolled: &Enrolled, dns: &Endpoint) -> Reply {
+    let encoded = |router: &Certificate| router.as_bytes().to_vec().into();
+    Reply::Granted {
+        certificate: enrolled.certificate.as_bytes().to_vec().into(),
+        statement: enrolled.statement.as_bytes().to_vec().into(),
+        routers: enrolled.routers.iter().map(encoded).collect(),
+        dns: dns.address().map_or([0; 18], address_bytes).into(),
+        dns_host: host_of(dns),
+    }
+}
+
 /// What a known member gets, and what that was.
-struct Granted {
-    grant: Vec<u8>,
-    done: Done,
+pub(super) struct Granted {
+    pub(super) grant: Vec<u8>,
+    pub(super) done: Done,
 }
 
 /// The handshake was made with this member's key.
-fn holds(remote: [u8; 32], member: &MemberId) -> Result<(), ChannelError> {
+pub(super) fn holds(remote: [u8; 32], member: &MemberId) -> Result<(), ChannelError> {
     if noise_public(member) == Some(remote) {
         Ok(())
     } else {
@@ -389,11 +407,15 @@ fn holds(remote: [u8; 32], member: &MemberId) -> Result<(), ChannelError> {
 }
 
 async fn refuse(mut channel: Channel, error: AuthorityError) -> Result<String, EnrolError> {
-    let reason = in_words(&error);
-    let other_key = matches!(error, AuthorityError::KeyIsOver(_)).then_some(true);
-    let refused = Reply::Refused { reason, other_key };
-    channel.send(&refused).await?;
+    channel.send(&refusal(&error)).await?;
     Err(error.into())
+}
+
+pub(super) fn refusal(error: &AuthorityError) -> Reply {
+    Reply::Refused {
+        reason: in_words(error),
+        other_key: matches!(error, AuthorityError::KeyIsOver(_)).then_some(true),
+    }
 }
 
 /// What the other side may know of it.
@@ -402,6 +424,7 @@ fn in_words(error: &AuthorityError) -> String {
         AuthorityError::EnrolmentRefused(reason) | AuthorityError::KeyIsOver(reason) => {
             (*reason).to_owned()
         }
+        AuthorityError::SignIn(refused) => refused.to_string(),
         AuthorityError::Restored { .. } => {
             "the authority's folder is an old copy: ask the ring's owner to run `ringway ring recover`, and try again".to_owned()
         }

@@ -57,15 +57,7 @@ pub(super) fn store(
     for router in &routers {
         state.remember_router(router)?;
     }
-    let joined = Joined {
-        name: certificate.name().to_string(),
-        member: certificate.member().to_string(),
-        role: certificate.role().as_str().to_owned(),
-        ring: domain.clone(),
-        ring_key: certificate.ring_key().map(|key| key.to_string()),
-        address: certificate.address(),
-        again: before.is_some(),
-    };
+    let joined = Joined::of(&certificate, &domain, before.is_some());
     // With a membership on disk the member has joined.
     let membership = Membership {
         ring: *ring,

@@ -1,12 +1,12 @@
-//! How fast wrong spoken invites may come: in all, and from one source. Sans-IO.
+//! How fast wrong spoken invites and sign-ins may come: in all, and from one source. Sans-IO.
 //!
-//! Right ones are given back, so that only wrong ones count.
+//! Right invites are given back, so that only wrong ones count.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use crate::limits::{SPOKEN_RATE, SPOKEN_SOURCE_RATE, TryRate};
+use crate::limits::TryRate;
 use crate::shares::source_of;
 
 /// When everything that was taken will have come back.
@@ -28,31 +28,36 @@ impl Bucket {
 
 /// What has been tried lately.
 #[derive(Debug)]
-pub(super) struct Tries {
+pub(crate) struct Tries {
+    rate: TryRate,
+    source_rate: TryRate,
     all: Bucket,
     /// No larger than the number of tries that `all` lets pass while a source's bucket fills.
     sources: HashMap<IpAddr, Bucket>,
 }
 
 impl Tries {
-    pub(super) fn new(now: Instant) -> Tries {
+    /// `rate` bounds all together, `source_rate` those of one source.
+    pub(crate) fn new(now: Instant, rate: TryRate, source_rate: TryRate) -> Tries {
         Tries {
+            rate,
+            source_rate,
             all: Bucket { full: now },
             sources: HashMap::new(),
         }
     }
 
     /// False if there were too many; else one more is counted.
-    pub(super) fn take(&mut self, from: IpAddr, now: Instant) -> bool {
+    pub(crate) fn take(&mut self, from: IpAddr, now: Instant) -> bool {
         self.sources.retain(|_, bucket| bucket.full > now);
         let source = source_of(from);
         let bucket = self.sources.get(&source).copied();
         let mut bucket = bucket.unwrap_or(Bucket { full: now });
-        if !bucket.has_one(SPOKEN_SOURCE_RATE, now) || !self.all.has_one(SPOKEN_RATE, now) {
+        if !bucket.has_one(self.source_rate, now) || !self.all.has_one(self.rate, now) {
             return false;
         }
-        bucket.take(SPOKEN_SOURCE_RATE, now);
-        self.all.take(SPOKEN_RATE, now);
+        bucket.take(self.source_rate, now);
+        self.all.take(self.rate, now);
         self.sources.insert(source, bucket);
         true
     }
@@ -60,9 +65,9 @@ impl Tries {
     /// The last one that was taken from there was right.
     pub(super) fn give_back(&mut self, from: IpAddr) {
         let earlier = |full: Instant, by: Duration| full.checked_sub(by).unwrap_or(full);
-        self.all.full = earlier(self.all.full, SPOKEN_RATE.every);
+        self.all.full = earlier(self.all.full, self.rate.every);
         if let Some(bucket) = self.sources.get_mut(&source_of(from)) {
-            bucket.full = earlier(bucket.full, SPOKEN_SOURCE_RATE.every);
+            bucket.full = earlier(bucket.full, self.source_rate.every);
         }
     }
 }
@@ -70,6 +75,11 @@ impl Tries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{SPOKEN_RATE, SPOKEN_SOURCE_RATE};
+
+    fn tries(now: Instant) -> Tries {
+        Tries::new(now, SPOKEN_RATE, SPOKEN_SOURCE_RATE)
+    }
 
     fn from(last: u32) -> IpAddr {
         IpAddr::V4((0xc000_0200 + last).into())
@@ -83,7 +93,7 @@ mod tests {
     #[test]
     fn one_source_is_slowed_alone() {
         let now = Instant::now();
-        let mut tries = Tries::new(now);
+        let mut tries = tries(now);
         assert_eq!(passed(&mut tries, from(1), now), SPOKEN_SOURCE_RATE.burst);
         assert!(tries.take(from(2), now));
         let later = now + SPOKEN_SOURCE_RATE.every;
@@ -93,7 +103,7 @@ mod tests {
     #[test]
     fn all_sources_together_are_bounded() {
         let now = Instant::now();
-        let mut tries = Tries::new(now);
+        let mut tries = tries(now);
         let all: u32 = (0..1_000)
             .map(|n| u32::from(tries.take(from(n), now)))
             .sum();
@@ -116,7 +126,7 @@ mod tests {
     #[test]
     fn an_ipv6_network_is_one_source() {
         let now = Instant::now();
-        let mut tries = Tries::new(now);
+        let mut tries = tries(now);
         let [one, other]: [IpAddr; 2] =
             ["2001:db8::1", "2001:db8::2:0:0:1"].map(|ip| ip.parse().unwrap());
         for _ in 0..100 {

@@ -12,3 +12,5 @@ mod owner;
 mod place;
 mod restored;
 mod spoken;
+#[cfg(feature = "sso")]
+mod sso;

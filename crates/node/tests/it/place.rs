@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ringway_node::authority::{Authority, InitOptions, InviteOptions, Server};
+use ringway_node::authority::{Authority, InitOptions, InviteOptions, Server, ServerHandle};
 use ringway_node::certificate::Role;
 use ringway_testbed::free_address;
 use tempfile::TempDir;
@@ -87,6 +87,7 @@ impl Place {
     /// Serves until the result is dropped.
     pub(crate) async fn serve(&self) -> Serving {
         let server = Server::bind(self.authority()).await.unwrap();
+        let handle = server.handle();
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
             let stopped = async {
@@ -97,6 +98,7 @@ impl Place {
         });
         Serving {
             stop: Some(stop),
+            handle,
             task,
         }
     }
@@ -105,6 +107,7 @@ impl Place {
 /// A running server.
 pub(crate) struct Serving {
     stop: Option<oneshot::Sender<()>>,
+    pub(crate) handle: ServerHandle,
     task: JoinHandle<()>,
 }
 

@@ -84,6 +84,22 @@ pub(crate) fn gate_options(path: &Path) -> Result<(Box<UpArgs>, usize), FileErro
     }
 }
 
+/// What this process, a `ring serve`, would be started with now.
+///
+/// # Errors
+/// As [`with_file`].
+pub(crate) fn serve_options() -> Result<super::ServeArgs, FileError> {
+    let arguments = with_file(std::env::args_os().collect())?;
+    let first_line = |error: clap::Error| {
+        let rendered = error.render().to_string();
+        FileError(rendered.lines().next().unwrap_or_default().to_owned())
+    };
+    match Cli::try_parse_from(arguments).map_err(first_line)?.command {
+        super::Command::Ring(super::RingCommand::Serve(args)) => Ok(args),
+        _ => Err(FileError("this is no `ring serve`".to_owned())),
+    }
+}
+
 fn has(command: &Command, id: &str) -> bool {
     command.get_arguments().any(|arg| arg.get_id() == id)
 }

@@ -16,6 +16,7 @@ use crate::members::complete_peer;
 #[command(after_help = "\
 Examples:
   ringway join < oslo.invite
+  ringway join rwl1LINK --name laptop
   ringway join --invite oslo.invite --listen 192.0.2.7:7400
   ringway join --invite oslo.invite --advertise 203.0.113.7:7400
   ringway join --at authority.example.org:7410
@@ -26,6 +27,9 @@ At a terminal it asks for the invitation: the long line, or a spoken one such as
 7-crackdown-adviser-ragtime@ring.example.org. Either case will do, spaces instead of hyphens, and the
 first letters of each word. The ring's DNS says where to join; where it does not, --at does.
 
+With a join link, which `ringway ring link` prints: you sign in at your organisation's issuer, in a
+browser on any device, and this waits until you have. --name is what you call the machine.
+
 Where the authority cannot be reached: hand the request to the ring's owner, and tell the id that
 was shown by another way, such as by telephone. The owner runs `ringway ring admit` and gives a
 reply back; what it says of the ring's identity is compared with what the owner gave.
@@ -33,8 +37,9 @@ reply back; what it says of the ring's identity is compared with what the owner 
 A member that was revoked, or whose certificate has run out, joins again with the home that it has:
 configuration, history and transfers stay.")]
 pub(crate) struct JoinArgs {
-    /// Not taken: an argument can be read by every user of the machine. It exists to say so.
-    #[arg(hide = true, value_name = "CODE")]
+    /// The ring's join link, of those who join by signing in; no invitation, which is a secret:
+    /// arguments can be read by every user of the machine
+    #[arg(value_name = "LINK")]
     pub(crate) code: Vec<String>,
     /// File with the invitation; `-` is stdin
     #[arg(long, value_name = "FILE", default_value = "-")]
@@ -53,8 +58,9 @@ pub(crate) struct JoinArgs {
     /// a leaf's
     #[arg(long, requires = "name", conflicts_with = "invite")]
     pub(crate) offline: bool,
-    /// The name to ask for
-    #[arg(long, requires = "offline")]
+    /// The name to ask for; with a join link what you call this machine [default there: its own
+    /// name]
+    #[arg(long)]
     pub(crate) name: Option<String>,
     /// File with the owner's reply to the request; `-` is stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["invite", "offline", "listen", "advertise"])]

@@ -9,6 +9,7 @@ use ringway_node::authority::DnsServer;
 use ringway_node::endpoint::Endpoint;
 
 use super::addresses::{AddressArgs, MoveArgs};
+use super::sso::{LinkArgs, SsoArgs};
 use super::values;
 
 /// The ring owner's commands.
@@ -20,6 +21,9 @@ pub(crate) enum RingCommand {
     Serve(ServeArgs),
     /// Make a one-time invitation for a new member; the code goes to stdout or to a file
     Invite(InviteArgs),
+    /// Print what people need to join by signing in (`ring serve --oidc`): the ring's public key and
+    /// where it enrols, no secret
+    Link(LinkArgs),
     /// Admit a member that cannot reach the authority, by the request that it has written; the
     /// reply goes to stdout
     Admit(AdmitArgs),
@@ -50,6 +54,7 @@ impl RingCommand {
             RingCommand::Init(args) => &args.folder,
             RingCommand::Serve(args) => &args.folder,
             RingCommand::Invite(args) => &args.folder,
+            RingCommand::Link(args) => &args.folder,
             RingCommand::Admit(args) => &args.folder,
             RingCommand::Members(args) => &args.folder,
             RingCommand::Address(args) => &args.folder,
@@ -155,7 +160,7 @@ pub(crate) struct DirectoryArgs {
 /// `ringway ring serve`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ringway ring serve\n  ringway ring serve --dir /srv/ring --json\n  ringway ring serve --config /etc/ringway/authority.toml"
+    after_help = "Examples:\n  ringway ring serve\n  ringway ring serve --dir /srv/ring --json\n  ringway ring serve --oidc https://sso.example.org --group staff\n  ringway ring serve --config /etc/ringway/authority.toml"
 )]
 pub(crate) struct ServeArgs {
     /// Take options from this file, too: TOML, with the names that they have here without `--`, and
@@ -168,6 +173,9 @@ pub(crate) struct ServeArgs {
     /// End when stdin closes, as it does when the process that holds its other end dies
     #[arg(long, hide = true)]
     pub(crate) exit_with_stdin: bool,
+    /// Who may join by signing in.
+    #[command(flatten)]
+    pub(crate) sso: SsoArgs,
 }
 
 /// A member's place in the ring.

@@ -34,6 +34,8 @@ mod rotate;
 mod routes;
 mod services;
 mod spoken;
+#[cfg(feature = "sso")]
+mod sso;
 mod stopped;
 mod supervised;
 mod told;
