@@ -6,21 +6,28 @@
 mod address;
 mod admit;
 mod again;
+mod backup;
+mod depart;
 mod dns;
 mod dns_tcp;
+mod former;
+mod heard;
 mod kept;
 mod listing;
 mod moving;
 mod publish;
 mod recover;
 mod renew;
+mod restore;
 mod rotate;
 mod server;
 mod serving;
 mod sign_in;
 mod site;
 mod spoken;
+mod standby;
 mod store;
+mod term;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -34,6 +41,7 @@ use zeroize::Zeroizing;
 
 pub use self::address::{AddressChange, ListenChange, RingAddress};
 pub use self::admit::Admitted;
+pub use self::backup::{Backup, BackupContents, BackupError, BackupKey, Lock, Opener, Sealed};
 pub use self::kept::KeptServer;
 pub use self::listing::Listing;
 pub use self::moving::{InvalidNewAddress, NewAddress};
@@ -43,12 +51,14 @@ pub use self::publish::{
 pub(crate) use self::recover::Brought;
 pub use self::recover::Recovered;
 pub use self::renew::Renewed;
+pub use self::restore::{RestoreOptions, Restored};
 pub use self::rotate::Rotated;
 pub(crate) use self::server::SharedAuthority;
 pub use self::server::{Server, ServerHandle};
 pub use self::serving::ServerError;
 pub use self::sign_in::SsoEntry;
 pub use self::site::Site;
+pub use self::standby::{Promoted, Standing};
 pub(crate) use self::store::MIGRATIONS;
 use self::store::Store;
 pub use self::store::{MemberEntry, MemberState, OpenInvite};
@@ -197,6 +207,38 @@ pub enum AuthorityError {
         /// Number of the one that members have.
         found: u64,
     },
+    /// The folder was restored from a backup, and is not promoted yet.
+    #[error(
+        "this is a standby, restored from a backup of {}: it signs nothing before `ringway ring promote`", crate::clock::date_of(*backup)
+    )]
+    Standby {
+        /// When the backup was made, Unix seconds.
+        backup: u64,
+    },
+    /// Another folder is the ring's authority now.
+    #[error(
+        "another authority of this ring was promoted, in term {now}, and this one is of term {term}: it signs nothing any more, and no member takes its statements. Keep it as a standby by a backup of that one, or take the ring over again with `ringway ring promote`"
+    )]
+    Fenced {
+        /// In which term this one was the authority.
+        term: u64,
+        /// Which term it is now.
+        now: u64,
+    },
+    /// It is the authority already.
+    #[error("this folder is the ring's authority already: there is nothing to promote")]
+    NothingToPromote,
+    /// Numbers could come twice.
+    #[error(
+        "this machine's clock is {0} s behind the backup's: set it first, or certificates would be numbered twice"
+    )]
+    ClockBehind(u64),
+    /// Promoted too often.
+    #[error(
+        "this ring's authority was promoted {} times: there are no more terms",
+        crate::limits::TERMS
+    )]
+    NoMoreTerms,
     /// There is nothing to take over.
     #[error(
         "members have brought nothing that this authority does not know: while `ringway ring serve` runs, they bring it within a minute"
@@ -243,9 +285,14 @@ impl AuthorityError {
             | AuthorityError::AddressTaken(_)
             | AuthorityError::OtherMembersRequest { .. }
             | AuthorityError::TooManyServers
+            | AuthorityError::NothingToPromote
             | AuthorityError::Validity => true,
             AuthorityError::TooManyRevocations
             | AuthorityError::Restored { .. }
+            | AuthorityError::Standby { .. }
+            | AuthorityError::Fenced { .. }
+            | AuthorityError::ClockBehind(_)
+            | AuthorityError::NoMoreTerms
             | AuthorityError::NothingFound
             | AuthorityError::EnrolmentRefused(_)
             | AuthorityError::KeyIsOver(_)

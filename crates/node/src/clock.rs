@@ -36,6 +36,16 @@ pub(crate) fn time_of(number: u64) -> Option<u64> {
     (number >= FIRST_TIME).then_some(number / MICROS)
 }
 
+/// The time as people write it, in UTC: `2026-03-01 06:30 UTC`.
+#[must_use]
+pub fn date_of(unix_seconds: u64) -> String {
+    let seconds = i64::try_from(unix_seconds).unwrap_or(i64::MAX);
+    match jiff::Timestamp::from_second(seconds) {
+        Ok(time) => time.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        Err(_) => format!("second {unix_seconds}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +56,11 @@ mod tests {
         let found = time_of(unix_micros()).unwrap();
         assert!((now..=now + 1).contains(&found), "{found}");
         assert_eq!(time_of(57), None);
+    }
+
+    #[test]
+    fn dates_are_in_utc() {
+        assert_eq!(date_of(0), "1970-01-01 00:00 UTC");
+        assert_eq!(date_of(u64::MAX), format!("second {}", u64::MAX));
     }
 }

@@ -3,11 +3,13 @@
 mod boot;
 mod bring;
 mod key;
+mod leave;
 mod lookup;
 mod moving;
 mod pulse;
 mod reload;
 mod renew;
+mod report;
 mod routers;
 
 use std::fs::File;
@@ -24,11 +26,13 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 
 use self::bring::StatementBringer;
 use self::key::KeyKeeper;
+pub(crate) use self::leave::Leaver;
 pub use self::lookup::{NotFound, Owner};
 pub use self::pulse::Pulse;
 use self::reload::Configured;
 pub use self::reload::Reloader;
 use self::renew::CertificateKeeper;
+use self::report::Reporter;
 use self::routers::RouterFollower;
 use crate::certificate::{Certificate, CertificateError, Name, Role};
 use crate::clock::unix_seconds;
@@ -38,6 +42,7 @@ use crate::directory::{Directory, DirectoryError};
 use crate::enrol;
 use crate::home::{self, HomeError};
 use crate::identity::{Identity, IdentityError};
+use crate::leave::wipe;
 use crate::machine::{self, Changes};
 use crate::member::{
     Arrived, Inboxes, MemberHandle, Network, NetworkError, Runtime, Setup, listens_at,
@@ -166,6 +171,8 @@ pub enum Ended {
     /// The member has another key. Started again, it goes on with that: with the same name, and
     /// with all that was under way.
     Rotated,
+    /// The member has left the ring for good: its key and state are gone.
+    Left,
 }
 
 /// What ends a daemon without an order.
@@ -176,6 +183,7 @@ enum Ending {
     /// Its key is another's.
     Replaced,
     Rotated,
+    Left,
 }
 
 /// A member whose sockets are bound.
@@ -191,6 +199,9 @@ pub struct Daemon {
     routers: RouterFollower,
     bringer: StatementBringer,
     renewer: CertificateKeeper,
+    reporter: Reporter,
+    /// Says that the member has left the ring.
+    left: mpsc::Receiver<()>,
     changes: Changes,
     /// Where a router is reached.
     listens: Vec<SocketAddr>,
@@ -297,28 +308,24 @@ impl Daemon {
     /// # Errors
     /// With the first thing that is missing or wrong.
     pub async fn start(options: Options) -> Result<Daemon, DaemonError> {
-        crate::open_files::raise_limit();
         let home = options.home;
         let mut changes = Changes::watch();
-        let opened = boot::opened(&home).await?;
-        let (lock, socket, path) = alone(&home, options.control).await?;
+        let (opened, taken) = boot::taken(&home, options.control).await?;
         let moving::Ready {
-            opened,
+            opened:
+                Opened {
+                    state,
+                    membership,
+                    config,
+                    identity,
+                },
             directory,
             routers,
         } = moving::ready(&home, opened, &mut changes).await?;
-        let Opened {
-            state,
-            membership,
-            config,
-            identity,
-        } = opened;
         let own = membership.certificate.clone();
-        let listens = listens_at(&config, &own);
         let (network, arrivals) = Network::start(&config, &identity, &own, &directory).await?;
-        let endpoint = Arc::clone(network.quic());
-        let over_links = Arc::clone(network.over_links());
-        let ready = Ready::of(&membership, path);
+        let (quic, links) = (Arc::clone(network.quic()), Arc::clone(network.over_links()));
+        let ready = Ready::of(&membership, taken.path);
         let keeping = Keeping::of(&identity, &membership, &state, &directory);
         let (runtime, member, inboxes) = Runtime::new(Setup {
             identity,
@@ -331,27 +338,31 @@ impl Daemon {
         let transfers = Transfers::start(transfer::Setup {
             state: Arc::clone(&state),
             directory: Arc::clone(&directory),
-            endpoint,
-            over_links,
+            endpoint: quic,
+            over_links: links,
             member: member.clone(),
             caps: config.caps(options.upload_limit),
             receive: config.receive.clone(),
             home: home.clone(),
         })?;
+        let (reporter, leaver, left) = keeping.voices(&config, &home);
+        let listens = listens_at(&config, &own);
         let configured = Configured::new(config, options.upload_limit, own.role(), &home);
-        let services = keeping.services(&member, transfers);
+        let services = keeping.services(&member, transfers, leaver);
         let (keys, bringer, renewer) = keeping.keepers(home, &member, &changes);
         let (messages, ring_messages) = mailboxes(&member, &directory, inboxes);
         Ok(Daemon {
             runtime,
-            socket,
-            _lock: lock,
+            socket: taken.socket,
+            _lock: taken.lock,
             services,
             state,
             keys,
             routers,
             bringer,
             renewer,
+            reporter,
+            left,
             changes,
             listens,
             ready,
@@ -418,6 +429,9 @@ impl Daemon {
         let bringing = tokio::spawn(self.bringer.run());
         let renewing = tokio::spawn(self.renewer.run());
         let staying = tokio::spawn(moving::watch_addresses(self.listens, self.changes.clone()));
+        let reporting = tokio::spawn(self.reporter.run());
+        let home = self.configured.home().to_owned();
+        let mut left = self.left;
         let disk = (self.state, stored);
         let waking = wake_transfers(
             self.services.transfers.clone(),
@@ -443,6 +457,13 @@ impl Daemon {
         let ended = tokio::select! {
             () = shutdown => None,
             ended = own_end.recv() => ended,
+            // The sender lives as long as the task that serves the control socket.
+            Some(()) = left.recv() => Some(Ending::Left),
+        };
+        // The end of its certificate may have come back to it first.
+        let ended = match left.try_recv() {
+            Ok(()) => Some(Ending::Left),
+            Err(_) => ended,
         };
         if stop.send(()).is_err() {
             tracing::error!("the member's task has ended before its time");
@@ -452,7 +473,7 @@ impl Daemon {
         }
         // The socket's file goes when the task that holds it has ended.
         let tasks = [
-            keeping, following, bringing, renewing, staying, waking, watching, serving,
+            keeping, following, bringing, renewing, staying, reporting, waking, watching, serving,
         ];
         for task in tasks {
             task.abort();
@@ -462,14 +483,24 @@ impl Daemon {
                 tracing::error!(%error, "a task of the daemon failed");
             }
         }
-        match ended {
-            None => Ok(Ended::Stopped),
-            Some(Ending::Rotated) => Ok(Ended::Rotated),
-            Some(Ending::Replaced) => Err(DaemonError::Replaced),
-            Some(Ending::Over) => {
-                check_time(&directory.own(&own))?;
-                Err(DaemonError::Revoked)
-            }
+        outcome(ended, &home, &directory.own(&own))
+    }
+}
+
+/// What a daemon has come to that nothing runs of any more.
+fn outcome(ended: Option<Ending>, home: &Path, own: &Certificate) -> Result<Ended, DaemonError> {
+    match ended {
+        None => Ok(Ended::Stopped),
+        Some(Ending::Rotated) => Ok(Ended::Rotated),
+        Some(Ending::Left) => {
+            wipe(home)?;
+            tracing::warn!("this member has left the ring for good: its key is gone");
+            Ok(Ended::Left)
+        }
+        Some(Ending::Replaced) => Err(DaemonError::Replaced),
+        Some(Ending::Over) => {
+            check_time(own)?;
+            Err(DaemonError::Revoked)
         }
     }
 }
@@ -498,7 +529,7 @@ impl Keeping {
     }
 
     /// What commands are answered from.
-    fn services(&self, member: &MemberHandle, transfers: Transfers) -> Services {
+    fn services(&self, member: &MemberHandle, transfers: Transfers, leaver: Leaver) -> Services {
         let list = MemberList {
             directory: Arc::clone(&self.directory),
             ring: self.membership.ring,
@@ -511,6 +542,7 @@ impl Keeping {
             directory: Arc::clone(&self.directory),
             certificate: self.membership.certificate.clone(),
             list: Arc::new(list),
+            leaver,
         }
     }
 
@@ -547,18 +579,6 @@ impl Keeping {
         };
         (keys, bringer, renewer)
     }
-}
-
-/// The home for this daemon alone, and where commands reach it.
-async fn alone(
-    home: &Path,
-    control: ControlPlace,
-) -> Result<(File, ControlSocket, PathBuf), DaemonError> {
-    // The lock before the sockets: a second daemon of this home must not disturb the first.
-    let lock = home::lock(home)?;
-    let path = control.path.unwrap_or_else(|| home::socket_path(home));
-    let socket = ControlSocket::bind_for(&path, control.group.as_deref()).await?;
-    Ok((lock, socket, path))
 }
 
 /// Who is known from before.

@@ -55,10 +55,19 @@ pub(crate) fn open(path: &Path, schema: &Schema) -> Result<Connection, DatabaseE
     if (1..known).contains(&found) {
         keep_copy(path, &connection, schema, found)?;
     }
-    migrate(&mut connection, schema)
-        .map_err(fail)?
-        .map_err(|found| newer(path, &connection, schema, found))?;
+    migrate(&mut connection, path, schema)?;
     Ok(connection)
+}
+
+/// Brings the schema of an open database up to date; `path` is what errors name.
+pub(crate) fn migrate(
+    connection: &mut Connection,
+    path: &Path,
+    schema: &Schema,
+) -> Result<(), DatabaseError> {
+    apply(connection, schema)
+        .map_err(|source| DatabaseError::new(path, source))?
+        .map_err(|found| newer(path, connection, schema, found))
 }
 
 fn version_of(connection: &Connection) -> rusqlite::Result<usize> {
@@ -67,7 +76,7 @@ fn version_of(connection: &Connection) -> rusqlite::Result<usize> {
 
 /// Brings the schema up to date, all of it or nothing. Gives the version instead where another
 /// program has written a newer one meanwhile.
-fn migrate(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Result<(), usize>> {
+fn apply(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Result<(), usize>> {
     let immediate = rusqlite::TransactionBehavior::Immediate;
     let transaction = connection.transaction_with_behavior(immediate)?;
     let (found, known) = (version_of(&transaction)?, schema.migrations.len());

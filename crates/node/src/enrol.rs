@@ -26,6 +26,7 @@ mod again;
 mod bring;
 mod channel;
 mod client;
+mod departure;
 mod known;
 mod locate;
 mod offline;
@@ -41,8 +42,10 @@ mod tries;
 use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
 
+pub(crate) use self::bring::bring_to;
 pub use self::bring::{BringError, bring};
 pub use self::client::{JoinError, JoinOptions, Joined, join, join_with};
+pub(crate) use self::departure::{depart, report};
 pub use self::known::AskError;
 pub(crate) use self::known::list_page;
 pub(crate) use self::locate::record_of as place_record;
@@ -66,6 +69,9 @@ struct Request {
     /// A router's address, IPv4 mapped into IPv6, and port.
     #[n(0)]
     address: Option<ByteArray<18>>,
+    /// Version of its program; earlier ones do not say it.
+    #[n(2)]
+    version: Option<String>,
 }
 
 #[derive(Debug, Encode, Decode)]
@@ -124,6 +130,7 @@ pub(crate) fn decode_inner(data: &[u8]) {
     minicbor::decode::<Reply>(data).ok();
     minicbor::decode::<known::KnownAnswer>(data).ok();
     minicbor::decode::<known::ListRequest>(data).ok();
+    minicbor::decode::<departure::Report>(data).ok();
     minicbor::decode::<ByteVec>(data).ok();
     sign_in::decode_anything(data);
     minicbor::decode::<Bring>(data).ok();

@@ -249,6 +249,14 @@ pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, HomeError> {
     read().map_err(|source| HomeError::new("reading", path, source))
 }
 
+/// Reads a secret that a person keeps in a file.
+///
+/// # Errors
+/// When there is none, or others can read it or have made it.
+pub fn read_secret(path: &Path) -> Result<Vec<u8>, HomeError> {
+    read_private(path)
+}
+
 /// Refuses a database, or another file that is there, which others can write or have made.
 pub(crate) fn check_private(path: &Path) -> Result<(), HomeError> {
     let check = || check_secret(&fs::metadata(path)?);

@@ -72,6 +72,13 @@ impl Identity {
         })
     }
 
+    /// The key with this secret.
+    pub(crate) fn from_secret(secret: &[u8; 32]) -> Identity {
+        core_dumps::forbid();
+        let key = SigningKey::from_bytes(secret);
+        Identity { key }
+    }
+
     /// Loads the key at `path`, or makes one and stores it there if there is none.
     ///
     /// # Errors

@@ -56,6 +56,7 @@ pub mod fuzzing;
 pub mod home;
 pub mod identity;
 mod invite;
+pub mod leave;
 pub mod limits;
 mod link;
 mod machine;
@@ -74,6 +75,8 @@ mod text;
 mod transfer;
 pub mod versions;
 mod zone;
+
+pub use clock::date_of;
 
 /// Whether this build does not encrypt its links (feature `insecure`): for benchmarks only.
 pub const INSECURE: bool = cfg!(feature = "insecure");

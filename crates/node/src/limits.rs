@@ -1,6 +1,7 @@
 //! Every bound of this crate: unit, source, and what happens past it.
 
 mod address;
+mod backup;
 mod link;
 mod members;
 mod network;
@@ -10,6 +11,7 @@ mod sso;
 mod transfer;
 
 pub use address::*;
+pub use backup::*;
 pub use link::*;
 pub use members::*;
 pub use network::*;

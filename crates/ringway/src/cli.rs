@@ -2,6 +2,7 @@
 //! completions and `docs/reference/cli.md` are made.
 
 mod addresses;
+mod backup;
 mod doctor;
 mod file;
 mod gate;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub(crate) use addresses::{AddressArgs, MoveArgs};
+pub(crate) use backup::{BackupArgs, PromoteArgs, RestoreArgs};
 pub(crate) use doctor::CheckupArgs;
 pub(crate) use file::{gate_options, serve_options, with_file};
 pub(crate) use gate::{
@@ -26,8 +28,8 @@ pub(crate) use gate::{
     ReplayArgs, STATE, SignatureArgs, TopArgs, TopBy, UpArgs, WhyArgs,
 };
 pub(crate) use member::{
-    CancelArgs, GetArgs, JoinArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, PutArgs, RotateArgs,
-    RouteArgs, SendArgs, TransfersArgs,
+    CancelArgs, GetArgs, JoinArgs, LeaveArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, PutArgs,
+    RotateArgs, RouteArgs, SendArgs, TransfersArgs,
 };
 pub(crate) use ring::{
     AdmitArgs, DirectoryArg, DirectoryArgs, InitArgs, InviteArgs, JudgeArgs, PublishArgs,
@@ -74,9 +76,13 @@ pub(crate) const MEANT: &[(&str, &str)] = &[
     ("remove", "ring revoke"),
     ("kick", "ring revoke"),
     ("ban", "ring revoke"),
+    ("backup", "ring backup"),
+    ("restore", "ring restore"),
+    ("promote", "ring promote"),
     ("enrol", "join"),
     ("enroll", "join"),
     ("connect", "join"),
+    ("quit", "leave"),
     ("start", "node"),
     ("run", "node"),
     ("daemon", "node"),
@@ -165,6 +171,8 @@ pub(crate) enum Command {
     /// Change this member's key where the authority cannot be reached: by a request and the owner's
     /// reply
     Rotate(RotateArgs),
+    /// Leave the ring for good
+    Leave(LeaveArgs),
     /// Show what the member daemon sees: the ring around it, its links, its counters
     #[command(after_help = "Examples:\n  ringway status\n  ringway status --json")]
     Status,

@@ -181,6 +181,12 @@ pub(crate) async fn node(context: &Context, args: &NodeArgs) -> Result<(), Failu
     };
     match ended {
         Ended::Stopped => Ok(()),
+        Ended::Left => {
+            context
+                .output
+                .note("This member has left its ring for good.");
+            Ok(())
+        }
         Ended::Rotated => {
             context
                 .output

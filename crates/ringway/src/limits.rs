@@ -271,3 +271,8 @@ pub(crate) const DOCTOR_RULES: usize = 100_000;
 /// Lines of each service's log in the file of `ringway doctor --support`.
 /// Source: chosen: a start, and what came before it. Earlier ones are left out.
 pub(crate) const DOCTOR_LOG_LINES: usize = 500;
+
+/// Bytes of a passphrase that is typed.
+///
+/// Source: chosen; a page of text has more than anybody types. Further ones are not taken.
+pub(crate) const PASSPHRASE_BYTES: usize = 1_024;

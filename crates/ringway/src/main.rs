@@ -11,6 +11,7 @@
 //! | `daemon`, `offline` | `join` and `node`; joining by files |
 //! | `sign_in` | joining by single sign-on |
 //! | `rotate` | another key for this member, by files |
+//! | `leave` | the end of this member |
 //! | `request` | the control socket as the commands see it |
 //! | `status`, `members`, `transfers`, `reach` | the commands that ask the daemon |
 //! | `gate` | `gate classify` |
@@ -23,7 +24,7 @@
 //! | `limits` | every bound |
 //!
 //! A command never reads the member's files by itself: it asks the daemon, over the socket in the
-//! home folder. Only `join`, `node`, `rotate`, `doctor` and `ring …` open them.
+//! home folder. Only `join`, `node`, `rotate`, `leave`, `doctor` and `ring …` open them.
 
 mod acting;
 mod cli;
@@ -32,6 +33,7 @@ mod daemon;
 mod demo;
 mod doctor;
 mod gate;
+mod leave;
 mod limits;
 mod members;
 mod offline;

@@ -2,10 +2,13 @@
 
 mod address;
 mod admit;
+mod backup;
 mod directory;
 mod first;
 mod judge;
+mod members;
 mod moving;
+mod passphrase;
 mod publish;
 mod rotate;
 mod sso;
@@ -17,9 +20,7 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
-use ringway_node::authority::{
-    Authority, InitOptions, InviteOptions, MemberEntry, OpenInvite, Server, ServerHandle, Site,
-};
+use ringway_node::authority::{Authority, InitOptions, InviteOptions, Server, ServerHandle, Site};
 use ringway_node::certificate::Role;
 use ringway_node::home;
 use serde::Serialize;
@@ -29,11 +30,9 @@ use crate::acting::{Acting, another_owner};
 use crate::cli::{InitArgs, InviteArgs, RevokeArgs, RingCommand, RoleArg, ServeArgs};
 use crate::context::{Context, SERVICE_AUTHORITY};
 use crate::signals::{Asked, DaemonSignals, Reloads};
-use crate::status::{time_left, unix_seconds};
 use crate::supervisor::Supervisor;
 use crate::{daemon, service};
 use ringway_terminal::Failure;
-use ringway_terminal::Table;
 
 /// Where a member on the authority's machine listens, unless the owner says otherwise.
 const MEMBER_PORT: u16 = 7400;
@@ -81,13 +80,16 @@ pub(crate) async fn run(context: &Context, command: RingCommand) -> Result<(), F
         RingCommand::Invite(args) => invite(context, args),
         RingCommand::Link(args) => sso::link(context, args),
         RingCommand::Admit(args) => admit::run(context, &args),
-        RingCommand::Members(args) => members(context, args.folder.dir),
+        RingCommand::Members(args) => members::run(context, args.folder.dir),
         RingCommand::Address(args) => address::run(context, args).await,
         RingCommand::Directory(args) => directory::run(context, args),
         RingCommand::Revoke(args) => revoke(context, &args).await,
         RingCommand::Rotate(args) => rotate::run(context, &args).await,
         RingCommand::Move(args) => moving::run(context, args).await,
         RingCommand::Recover(args) => recover(context, args.folder.dir).await,
+        RingCommand::Backup(args) => backup::back_up(context, &args),
+        RingCommand::Restore(args) => backup::restore(context, &args),
+        RingCommand::Promote(args) => backup::promote(context, &args).await,
         RingCommand::Publish(args) => publish::run(context, &args).await,
         RingCommand::Judge(args) => judge::run(context, args),
     }
@@ -363,85 +365,17 @@ fn in_words(time: Duration) -> String {
     }
 }
 
-fn members(context: &Context, dir: Option<PathBuf>) -> Result<(), Failure> {
-    let authority = open(context, dir)?;
-    // A folder that is an old copy can still be read. Only changes are refused.
-    if let Err(error) = authority.check_current() {
-        context.output.note(&error.to_string());
-    }
-    let (members, invites) = (authority.members()?, authority.open_invites()?);
-    if context.output.json() {
-        for member in &members {
-            context.output.object("ringway.member/1", member)?;
-        }
-        return invites
-            .iter()
-            .try_for_each(|invite| context.output.object("ringway.open-invite/1", invite));
-    }
-    if members.is_empty() && invites.is_empty() {
-        context
-            .output
-            .note("No members yet: `ringway ring invite NAME` makes an invitation.");
-        return Ok(());
-    }
-    let mut table = Table::new(&["NAME", "ROLE", "STATE", "SERIAL", "ADDRESS", "MEMBER"]);
-    for member in &members {
-        let address = member
-            .address
-            .map_or_else(|| "-".to_owned(), |address| address.to_string());
-        let serial = member.serial.to_string();
-        table.row(&[
-            &member.name,
-            member.role.as_str(),
-            &state(member),
-            &serial,
-            &address,
-            &member.member,
-        ]);
-    }
-    if members.iter().any(|member| member.expires_soon) {
-        context.output.note(
-            "Members renew their certificates by themselves while `ringway node` runs and reaches `ringway ring serve`; one that ends joins again by a new invite.",
-        );
-    }
-    for invite in &invites {
-        let state = match invite {
-            OpenInvite { expired: true, .. } => "invite expired",
-            OpenInvite { burnt: true, .. } => "invited, words burnt",
-            _ => "invited",
-        };
-        table.row(&[&invite.name, invite.role.as_str(), state, "-", "-", "-"]);
-    }
-    context.output.line(&table.text())
-}
-
-/// The state's name, the same as in JSON, and what is to become of it.
-fn state(member: &MemberEntry) -> String {
-    let value = serde_json::to_value(member.state).unwrap_or_default();
-    let state = value.as_str().unwrap_or("unknown");
-    // Who a person is that has joined without an invite is what the owner looks for.
-    let state = match &member.sso {
-        Some(sso) => format!("{state}, by sso: {}", sso.person),
-        None => state.to_owned(),
-    };
-    let left = || time_left(member.expires.saturating_sub(unix_seconds()));
-    if let Some(address) = member.moves_to {
-        return format!("{state}, moves to {address}");
-    }
-    match (member.rotate_until, member.expires_soon) {
-        (Some(_), _) => format!("{state}, asked for a new key"),
-        (None, true) => format!("{state}, ends in {}", left()),
-        (None, false) => state.clone(),
+/// Names of members, or that there are none.
+fn names(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
     }
 }
 
 async fn recover(context: &Context, dir: Option<PathBuf>) -> Result<(), Failure> {
     let mut authority = open(context, dir)?;
     let recovered = authority.recover()?;
-    let names = |names: &[String]| match names {
-        [] => "none".to_owned(),
-        names => names.join(", "),
-    };
     context
         .output
         .either("ringway.recovered/1", &recovered, || {

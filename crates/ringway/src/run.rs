@@ -16,8 +16,8 @@ use tokio::runtime::{Builder, Runtime};
 use crate::cli::{Cli, Command, GateCommand, MEANT, RingCommand, with_file};
 use crate::context::Context;
 use crate::{
-    daemon, demo, doctor, gate, limits, members, owner, pages, reach, records, rotate, service,
-    status, transfers,
+    daemon, demo, doctor, gate, leave, limits, members, owner, pages, reach, records, rotate,
+    service, status, transfers,
 };
 
 /// Where `ringway bench` went.
@@ -140,6 +140,7 @@ async fn dispatch(
         Command::Join(args) => daemon::join(context, args).await?,
         Command::Node(args) => daemon::node(context, &args).await?,
         Command::Rotate(args) => rotate::run(context, &args)?,
+        Command::Leave(args) => leave::run(context, &args).await?,
         Command::Status => status::status(context).await?,
         Command::Members => members::list(context).await?,
         Command::Send(args) => transfers::send(context, &args).await?,

@@ -184,7 +184,7 @@ impl Store {
         }))
     }
 
-    fn set_sites(&mut self, dns: &Site, enrol: &Site) -> Result<(), DatabaseError> {
+    pub(super) fn set_sites(&mut self, dns: &Site, enrol: &Site) -> Result<(), DatabaseError> {
         let before = self.options();
         let moves = before.dns.advertised != dns.advertised;
         let stated = moves || before.enrol.advertised != enrol.advertised;

@@ -98,7 +98,15 @@ pub(super) async fn keep_current(authority: SharedAuthority) {
     loop {
         tick.tick().await;
         let read = authority
-            .with(|authority| Ok((authority.kept_servers()?, authority.generation()?)))
+            .with(|authority| {
+                // A standby leaves them to the authority until it is promoted.
+                let servers = match authority.check_no_standby() {
+                    Ok(()) => authority.kept_servers()?,
+                    Err(AuthorityError::Standby { .. }) => Vec::new(),
+                    Err(error) => return Err(error),
+                };
+                Ok((servers, authority.generation()?))
+            })
             .await;
         let (servers, generation) = match read {
             Ok(read) => read,

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehav
 
 use super::renew::renew;
 use super::store::{Store, count_change, immediate, record};
-use super::{Authority, AuthorityError};
+use super::{Authority, AuthorityError, Standing};
 use crate::certificate::{Certificate, RingId};
 use crate::clock::{time_of, unix_seconds};
 use crate::database::DatabaseError;
@@ -37,6 +37,8 @@ pub(crate) enum Brought {
     Known,
     /// It is not: this folder is older than the ring.
     News,
+    /// It is not, and another folder is the authority now.
+    Superseded,
 }
 
 impl Authority {
@@ -66,24 +68,28 @@ impl Authority {
                 );
             }
         }
-        Ok(if news { Brought::News } else { Brought::Known })
-    }
-
-    /// Number of the newest statement that members have brought and this folder knows nothing of.
-    fn newest_found(&self) -> Result<Option<u64>, AuthorityError> {
-        let found = self.store.found(&self.ring_id())?;
-        Ok(found.iter().map(Statement::number).max())
+        Ok(match (news, self.standing()?) {
+            (false, _) => Brought::Known,
+            (true, Standing::Fenced { .. }) => Brought::Superseded,
+            (true, _) => Brought::News,
+        })
     }
 
     /// Whether this folder may be signed from.
     ///
     /// # Errors
-    /// [`AuthorityError::Restored`] if it is older than what members know.
+    /// When it is older than what members know, a standby's, or another one was promoted.
     pub fn check_current(&self) -> Result<(), AuthorityError> {
-        let known = self.store.generation()?;
-        match self.newest_found()? {
-            Some(found) => Err(AuthorityError::Restored { known, found }),
-            None => Ok(()),
+        match self.standing()? {
+            Standing::Authority => Ok(()),
+            Standing::Standby { backup } => Err(AuthorityError::Standby { backup }),
+            Standing::Fenced { term, now } => Err(AuthorityError::Fenced { term, now }),
+            Standing::Old => {
+                let known = self.store.generation()?;
+                let found = self.store.found(&self.ring_id())?;
+                let found = found.iter().map(Statement::number).max().unwrap_or(known);
+                Err(AuthorityError::Restored { known, found })
+            }
         }
     }
 
@@ -91,10 +97,14 @@ impl Authority {
     /// is revoked and whose key is another, and goes on from a number above all others.
     ///
     /// # Errors
-    /// When members have brought nothing that is not known, or the database fails.
+    /// When members have brought nothing that is not known, this is a standby, another folder was
+    /// promoted, or the database fails.
     pub fn recover(&mut self) -> Result<Recovered, AuthorityError> {
-        if self.check_current().is_ok() {
-            return Err(AuthorityError::NothingFound);
+        match self.check_current() {
+            Ok(()) => return Err(AuthorityError::NothingFound),
+            Err(AuthorityError::Restored { .. }) => {}
+            // What a promoted authority has stated is not to be taken over in passing.
+            Err(error) => return Err(error),
         }
         let ring = self.ring_id();
         Ok(self.store.recover(&ring, unix_seconds())?)
@@ -138,7 +148,7 @@ impl Store {
         Ok(news)
     }
 
-    fn found(&self, ring: &RingId) -> Result<Vec<Statement>, DatabaseError> {
+    pub(super) fn found(&self, ring: &RingId) -> Result<Vec<Statement>, DatabaseError> {
         found(&self.connection, ring).map_err(self.fail())
     }
 
@@ -168,35 +178,51 @@ impl Store {
     fn recover(&mut self, ring: &RingId, now: u64) -> Result<Recovered, DatabaseError> {
         let fail = self.fail();
         let transaction = immediate(&mut self.connection).map_err(&fail)?;
-        // What is deleted below has been read here: members may bring more until it begins.
-        let statements = found(&transaction, ring).map_err(&fail)?;
-        let mut recovered = Recovered::default();
-        let mut newest = 0;
-        for statement in &statements {
-            newest = newest.max(statement.number());
-            for (serial, replaced_by) in statement.ended() {
-                let ended = end(&transaction, serial, replaced_by, now).map_err(&fail)?;
-                recovered.ended.extend(ended);
-            }
-        }
-        recovered.members = admit_found(&transaction, ring, now).map_err(&fail)?;
-        let query = "SELECT count(*) FROM ended WHERE expires > ?1";
-        let unknown = transaction.query_row(query, params![now], |row| row.get(0));
-        recovered.unknown = unknown.map_err(&fail)?;
+        let mut recovered = take_found(&transaction, ring, now).map_err(&fail)?;
         // The next statement has to be newer than all that members know.
-        let above = "UPDATE ring SET generation = max(generation, ?1)";
-        transaction.execute(above, params![newest]).map_err(&fail)?;
+        let above = "UPDATE ring SET generation = ?1";
+        transaction
+            .execute(above, params![recovered.statement])
+            .map_err(&fail)?;
         count_change(&transaction).map_err(&fail)?;
-        for table in ["found", "found_certificates"] {
-            let clear = format!("DELETE FROM {table}");
-            transaction.execute(&clear, []).map_err(&fail)?;
-        }
         let query = "SELECT generation FROM ring";
         let statement = transaction.query_row(query, [], |row| row.get(0));
         recovered.statement = statement.map_err(&fail)?;
         transaction.commit().map_err(&fail)?;
         Ok(recovered)
     }
+}
+
+/// Takes in what has been brought. The statement that it gives back is the newest one that is known
+/// anywhere.
+pub(super) fn take_found(
+    transaction: &Transaction<'_>,
+    ring: &RingId,
+    now: u64,
+) -> rusqlite::Result<Recovered> {
+    // What is deleted below has been read here: members may bring more until it begins.
+    let statements = found(transaction, ring)?;
+    let newest = "SELECT generation FROM ring";
+    let newest = transaction.query_row(newest, [], |row| row.get(0))?;
+    let mut recovered = Recovered {
+        statement: newest,
+        ..Recovered::default()
+    };
+    for statement in &statements {
+        recovered.statement = recovered.statement.max(statement.number());
+        for (serial, replaced_by) in statement.ended() {
+            let ended = end(transaction, serial, replaced_by, now)?;
+            recovered.ended.extend(ended);
+        }
+    }
+    recovered.members = admit_found(transaction, ring, now)?;
+    let query = "SELECT count(*) FROM ended WHERE expires > ?1";
+    recovered.unknown = transaction.query_row(query, params![now], |row| row.get(0))?;
+    for table in ["found", "found_certificates"] {
+        let clear = format!("DELETE FROM {table}");
+        transaction.execute(&clear, [])?;
+    }
+    Ok(recovered)
 }
 
 /// Serials of all certificates that are known to have ended.

@@ -50,6 +50,7 @@ impl Authority {
             return Ok(None);
         };
         if request.is_by(&own.member(), &ring) {
+            self.note_heard(&own.member(), None);
             self.renew_at(own.as_bytes(), now).map(Some)
         } else {
             Ok(None)

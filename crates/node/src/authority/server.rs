@@ -9,9 +9,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::dns::{self, LiveZone};
-use super::kept;
 use super::serving::{Bound, Kind, ServerError, Serving};
 use super::{Authority, AuthorityError, Renewed, RingInfo};
+use super::{former, kept};
 use crate::limits::{RENEWAL_BY_DNS_PAUSE, RENEWALS_BY_DNS};
 use crate::machine::{self, Changes};
 use crate::renewal::by_dns;
@@ -193,6 +193,7 @@ impl Server {
         }
         let mut tasks = JoinSet::new();
         tasks.spawn(kept::keep_current(self.authority.clone()));
+        tasks.spawn(former::tell(self.authority.clone()));
         tasks.spawn(renew_by_dns(self.authority, asked));
         tokio::select! {
             () = shutdown => {}

@@ -12,7 +12,9 @@ use std::time::Duration;
 pub(crate) use self::invites::InviteEntry;
 pub use self::invites::OpenInvite;
 pub(super) use self::invites::{spend, withdraw};
+use super::heard::Heard;
 use super::sign_in::{self, SsoEntry};
+use super::term::TERM_SHIFT;
 use super::{AuthorityError, InitOptions, KeptServer, Site};
 use crate::certificate::{Certificate, RingId, Role};
 use crate::clock::{unix_micros, unix_seconds};
@@ -89,6 +91,22 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     ALTER TABLE ring ADD COLUMN listing TEXT NOT NULL DEFAULT 'owner';
 ",
     sign_in::MIGRATION,
+    // `standby` is there in a folder that was restored and is not promoted yet: when its backup was
+    // made, and where it is to be reached then. `former` are authorities that have not been told
+    // yet that another is the ring's. `heard` is when a member has last shown itself, `departed`
+    // when it has left, `since` when it has joined, with whatever key.
+    "
+    CREATE TABLE standby (
+        only INTEGER PRIMARY KEY CHECK (only = 1), backup INTEGER NOT NULL, dns TEXT, enrol TEXT
+    ) STRICT;
+    CREATE TABLE former (enrol TEXT PRIMARY KEY) STRICT;
+    CREATE TABLE heard (
+        member BLOB PRIMARY KEY, at INTEGER NOT NULL, version TEXT
+    ) STRICT;
+    ALTER TABLE members ADD COLUMN departed INTEGER;
+    ALTER TABLE members ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
+    UPDATE members SET since = issued;
+",
 ];
 
 const SCHEMA: Schema = Schema {
@@ -109,6 +127,8 @@ pub enum MemberState {
     Revoked,
     /// The member has another key and another certificate.
     Replaced,
+    /// The member has ended its membership by itself.
+    Left,
 }
 
 /// A member as the owner sees it.
@@ -126,7 +146,9 @@ pub struct MemberEntry {
     pub ring_key: Option<String>,
     /// The certificate's number.
     pub serial: u64,
-    /// When it was issued, Unix seconds.
+    /// Since when it is a member, whatever its key and its certificates were, Unix seconds.
+    pub since: u64,
+    /// When the certificate was issued, Unix seconds.
     pub issued: u64,
     /// When it runs out, Unix seconds.
     pub expires: u64,
@@ -140,11 +162,24 @@ pub struct MemberEntry {
     pub rotate_until: Option<u64>,
     /// Where a router goes on as soon as it learns it.
     pub moves_to: Option<SocketAddr>,
+    /// When it last showed itself to this authority by its key, Unix seconds: by enrolment,
+    /// renewal, another key, or a report, which a member makes each day. None if it never did.
+    pub heard: Option<u64>,
+    /// Version of its program, as it has last said.
+    pub version: Option<String>,
     /// What it is now.
     pub state: MemberState,
     /// Who has signed in for it; none if it was invited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sso: Option<SsoEntry>,
+}
+
+impl MemberEntry {
+    /// True for one in good standing.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.state == MemberState::Active
+    }
 }
 
 /// The authority's database.
@@ -186,7 +221,16 @@ impl Store {
     }
 
     pub(super) fn open(path: &Path) -> Result<Store> {
-        let connection = database::open(path, &SCHEMA)?;
+        Store::read(path, database::open(path, &SCHEMA)?)
+    }
+
+    /// A database that is open already; `path` is what errors name.
+    pub(super) fn of_connection(path: &Path, mut connection: Connection) -> Result<Store> {
+        database::migrate(&mut connection, path, &SCHEMA)?;
+        Store::read(path, connection)
+    }
+
+    fn read(path: &Path, connection: Connection) -> Result<Store> {
         let options = stored_options(&connection);
         let options = options.map_err(|source| DatabaseError::new(path, source))?;
         let path = path.to_owned();
@@ -430,7 +474,10 @@ impl Store {
         now: u64,
     ) -> std::result::Result<Vec<MemberEntry>, AuthorityError> {
         let fail = self.fail();
-        let query = "SELECT certificate, issued, revoked, replaced_by, asked, moves_to FROM members ORDER BY serial";
+        let query =
+            "SELECT certificate, issued, revoked, replaced_by, asked, moves_to, departed, since
+            FROM members ORDER BY serial";
+        let heard = self.heard()?;
         let mut statement = self.connection.prepare(query).map_err(&fail)?;
         let rows = statement
             .query_map([], |row| {
@@ -440,6 +487,8 @@ impl Store {
                     replaced_by: row.get(3)?,
                     asked: row.get(4)?,
                     moves_to: parsed_option(row, 5)?,
+                    departed: row.get(6)?,
+                    since: row.get(7)?,
                 };
                 Ok((row.get::<_, Vec<u8>>(0)?, standing))
             })
@@ -448,7 +497,8 @@ impl Store {
         for row in rows {
             let (bytes, standing) = row.map_err(&fail)?;
             if let Ok(certificate) = Certificate::decode(&bytes, ring) {
-                let mut entry = member_entry(&certificate, &standing, now);
+                let heard = heard.get(certificate.member().as_bytes());
+                let mut entry = member_entry(&certificate, &standing, heard, now);
                 entry.sso = self.signed_in(certificate.member().as_bytes())?;
                 members.push(entry);
             }
@@ -509,7 +559,10 @@ pub(super) fn record(
         params![now, certificate.name().as_str(), address],
     )?;
     connection.execute(
-        "INSERT INTO members (serial, name, member, address, certificate, issued, expires) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        // Another key makes no other member.
+        "INSERT INTO members (serial, name, member, address, certificate, issued, expires, since)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7,
+            ifnull((SELECT since FROM members WHERE replaced_by = ?1), ?6))",
         params![
             certificate.serial(),
             certificate.name().as_str(),
@@ -525,8 +578,10 @@ pub(super) fn record(
 
 /// Numbers the ring's next statement, and its next zone.
 pub(super) fn count_change(connection: &Connection) -> rusqlite::Result<()> {
-    let count = "UPDATE ring SET generation = max(generation + 1, ?1), zone = max(zone + 1, ?2)";
-    connection.execute(count, params![unix_micros(), unix_seconds()])?;
+    // The term of the authority stays: see `term`.
+    let count = "UPDATE ring SET zone = max(zone + 1, ?2),
+        generation = max(generation + 1, ((generation >> ?3) << ?3) + ?1)";
+    connection.execute(count, params![unix_micros(), unix_seconds(), TERM_SHIFT])?;
     Ok(())
 }
 
@@ -545,19 +600,29 @@ struct Standing {
     replaced_by: Option<u64>,
     asked: Option<u64>,
     moves_to: Option<SocketAddr>,
+    departed: Option<u64>,
+    since: u64,
 }
 
-fn member_entry(certificate: &Certificate, standing: &Standing, now: u64) -> MemberEntry {
+fn member_entry(
+    certificate: &Certificate,
+    standing: &Standing,
+    heard: Option<&Heard>,
+    now: u64,
+) -> MemberEntry {
     let Standing {
         issued,
         revoked,
         replaced_by,
         asked,
         moves_to,
+        departed,
+        since,
     } = *standing;
     // What is replaced is revoked, too, so that comes first.
     let state = match (replaced_by, revoked) {
         (Some(_), _) => MemberState::Replaced,
+        (None, Some(_)) if departed.is_some() => MemberState::Left,
         (None, Some(_)) => MemberState::Revoked,
         (None, None) if certificate.not_after() <= now => MemberState::Expired,
         (None, None) => MemberState::Active,
@@ -570,6 +635,7 @@ fn member_entry(certificate: &Certificate, standing: &Standing, now: u64) -> Mem
         address: certificate.address(),
         ring_key: certificate.ring_key().map(|key| key.to_string()),
         serial: certificate.serial(),
+        since,
         issued,
         expires: certificate.not_after(),
         expires_soon: state == MemberState::Active && now >= warned_from(certificate),
@@ -577,6 +643,8 @@ fn member_entry(certificate: &Certificate, standing: &Standing, now: u64) -> Mem
         replaced_by,
         rotate_until,
         moves_to: moves_to.filter(|_| rotate_until.is_some()),
+        heard: heard.map(|heard| heard.at),
+        version: heard.and_then(|heard| heard.version.clone()),
         state,
         sso: None,
     }

@@ -92,6 +92,11 @@ impl Caller {
         }
     }
 
+    /// True for the daemon's own user, and for root.
+    pub(super) fn is_own(&self) -> bool {
+        self.own || self.root
+    }
+
     /// The file that is to be sent, opened with the rights of the caller and no others. None if
     /// somebody has not handed it over who has to.
     pub(super) fn into_file(self, path: &Path) -> Option<ToSend<'_>> {

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 pub use ringway_dtl::LimitedBy;
 use serde::{Deserialize, Serialize};
 
+use crate::leave::LeaveOptions;
 use crate::limits::MAX_RELEASE;
 use crate::text::printable;
 use crate::versions::{CONTROL, RELEASE};
@@ -151,6 +152,9 @@ pub enum Request {
     },
     /// The members that this one knows of: one [`Reply::Member`] each, by name.
     Members,
+    /// Leave the ring for good: answered by one [`Reply::Left`]; then the daemon ends, without key
+    /// and state. Only for the daemon's own user, and root.
+    Leave(LeaveOptions),
 }
 
 /// What [`Request::Route`] looks for.
@@ -183,6 +187,8 @@ pub enum Reply {
     Record(RecordFound),
     /// To [`Request::Members`].
     Member(Box<KnownMember>),
+    /// To [`Request::Leave`].
+    Left(crate::leave::Left),
     /// The request is answered.
     Done,
     /// The request failed.

@@ -20,7 +20,9 @@ use super::message::{
 };
 use super::socket::ControlSocket;
 use crate::certificate::Certificate;
+use crate::daemon::Leaver;
 use crate::directory::{Directory, DirectoryError};
+use crate::leave::{LeaveError, LeaveOptions};
 use crate::limits::{CONTROL_CONNECTIONS, CONTROL_TIME};
 use crate::member::{MemberHandle, Unreachable};
 use crate::member_list::MemberList;
@@ -43,6 +45,7 @@ pub(crate) struct Services {
     pub(crate) certificate: Certificate,
     /// The owner's list of members.
     pub(crate) list: Arc<MemberList>,
+    pub(crate) leaver: Leaver,
 }
 
 /// Serves for ever.
@@ -167,6 +170,16 @@ impl From<DirectoryError> for Failure {
     }
 }
 
+impl From<LeaveError> for Failure {
+    fn from(error: LeaveError) -> Failure {
+        if error.is_usage() {
+            Failure::Usage(error.to_string())
+        } else {
+            Failure::Failed(error.to_string())
+        }
+    }
+}
+
 impl Services {
     async fn handle(
         &self,
@@ -239,6 +252,7 @@ impl Services {
                 let found = self.get(&peer, name).await?;
                 answers.send(&Reply::Record(found)).await?;
             }
+            Request::Leave(options) => self.leave(options, &caller, answers).await?,
         }
         Ok(())
     }
@@ -248,6 +262,22 @@ impl Services {
             answers.send(&Reply::Member(Box::new(member))).await?;
         }
         Ok(())
+    }
+
+    async fn leave(
+        &self,
+        options: LeaveOptions,
+        caller: &Caller,
+        answers: &mut Answers,
+    ) -> Result<(), Failure> {
+        // Who may use the member need not be the one whose it is.
+        if !caller.is_own() {
+            return Err(LeaveError::NotOwn.into());
+        }
+        let left = self.leaver.tell(self.transfers.open(), options).await?;
+        // Before the daemon ends. Who has asked may have gone: the authority knows already.
+        answers.send(&Reply::Left(left)).await.ok();
+        Ok(self.leaver.end().await?)
     }
 
     async fn watch(&self, transfer: &str, answers: &mut Answers) -> Result<(), Failure> {

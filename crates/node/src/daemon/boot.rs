@@ -1,11 +1,14 @@
 //! A member's start waits for a clock that is right, as the machine may have started a moment ago.
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use tokio::time::sleep;
 
 use super::{DaemonError, Opened};
 use crate::certificate::CertificateError;
+use crate::control::{ControlPlace, ControlSocket};
+use crate::home;
 use crate::machine::{self, LOOK_AGAIN, Lines};
 
 /// What the home holds, once the clock permits to use it.
@@ -32,6 +35,28 @@ fn is_the_clocks(error: &DaemonError, machine_starts: bool) -> bool {
         DaemonError::RunOut(_) => machine_starts,
         _ => false,
     }
+}
+
+/// What one daemon of a home has for itself.
+pub(super) struct Taken {
+    pub(super) lock: File,
+    /// Of the socket.
+    pub(super) path: PathBuf,
+    pub(super) socket: ControlSocket,
+}
+
+/// What the home holds, and the home for this daemon: its lock, and the socket at which it is asked.
+pub(super) async fn taken(
+    home: &Path,
+    control: ControlPlace,
+) -> Result<(Opened, Taken), DaemonError> {
+    crate::open_files::raise_limit();
+    let opened = opened(home).await?;
+    // The lock before the sockets: a second daemon of this home must not disturb the first.
+    let lock = home::lock(home)?;
+    let path = control.path.unwrap_or_else(|| home::socket_path(home));
+    let socket = ControlSocket::bind_for(&path, control.group.as_deref()).await?;
+    Ok((opened, Taken { lock, path, socket }))
 }
 
 #[cfg(test)]

@@ -33,6 +33,10 @@ impl Configured {
         }
     }
 
+    pub(super) fn home(&self) -> &Path {
+        &self.home
+    }
+
     fn read_again(&self) -> Result<Config, DaemonError> {
         let config = Config::load(&self.home)?;
         config.check_role(self.role)?;

@@ -9,6 +9,7 @@ use super::channel::{self, ChannelError};
 use super::locate::{LocateError, Locator};
 use super::{Bring, BringAnswer};
 use crate::certificate::Certificate;
+use crate::endpoint::Addresses;
 use crate::limits::ENROL_TIME;
 use crate::statement::Statement;
 
@@ -39,11 +40,23 @@ pub async fn bring(
     certificate: &Certificate,
 ) -> Result<bool, BringError> {
     let addresses = locator.locate().await?;
+    bring_to(addresses, statement, Some(certificate)).await
+}
+
+/// As [`bring`], to an authority whose addresses are known; by one that is no member if there is no
+/// certificate.
+pub(crate) async fn bring_to(
+    addresses: Addresses,
+    statement: &Statement,
+    certificate: Option<&Certificate>,
+) -> Result<bool, BringError> {
     let address = addresses.first();
     let failed = |reason: String| BringError::Failed { address, reason };
     let bring = Bring {
         statement: statement.as_bytes().to_vec().into(),
-        certificate: certificate.as_bytes().to_vec().into(),
+        certificate: certificate
+            .map_or_else(Vec::new, |own| own.as_bytes().to_vec())
+            .into(),
     };
     let exchange = async {
         let stream = addresses.connect().await?;

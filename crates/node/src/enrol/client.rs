@@ -507,6 +507,7 @@ async fn ask(identity: &Identity, asking: &Asking<'_>) -> Result<(Ring, Reply), 
         let request = Request {
             member: (*identity.member().as_bytes()).into(),
             address: reached.map(|address| address_bytes(address).into()),
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         };
         channel.send(&request).await?;
         channel.receive().await

@@ -1,5 +1,6 @@
 //! A member asks the authority over a channel that its own key opens: for another key, for a newer
-//! certificate, or for the list of members. Each exchange is one request and one answer.
+//! certificate, or for the list of members. Or it says that it leaves, or that it is there. Each
+//! exchange is one request and one answer.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,14 +29,21 @@ pub(crate) enum Exchange {
     List,
     /// To be a member, by signing in: a `super::sign_in::Asked`; the grant is an `Answered`.
     SignIn,
+    /// The end of its membership, by its certificate; the grant is empty.
+    Departure,
+    /// Nothing: it is there, which a `super::departure::Report` says; the grant is empty.
+    Report,
 }
 
 impl Exchange {
-    pub(super) const ALL: [Exchange; 4] = [
+    /// All of them.
+    pub(super) const ALL: [Exchange; 6] = [
         Exchange::Rotation,
         Exchange::Renewal,
         Exchange::List,
         Exchange::SignIn,
+        Exchange::Departure,
+        Exchange::Report,
     ];
 
     /// What the first message begins with, and the handshake binds.
@@ -45,6 +53,8 @@ impl Exchange {
             Self::Renewal => b"ringway renewal 1",
             Self::List => b"ringway member list 1",
             Self::SignIn => b"ringway sign-in 1",
+            Self::Departure => b"ringway departure 1",
+            Self::Report => b"ringway report 1",
         }
     }
 }

@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use super::admit_signed_in::Step;
 use super::channel::{self, Accepting, Asking, Channel, ChannelError, First};
+use super::departure::Report;
 use super::known::{Exchange, KnownAnswer, ListRequest};
 use super::pake::{self, Hello, Refusal};
 use super::tries::Tries;
@@ -23,10 +24,12 @@ use crate::endpoint::Endpoint;
 use crate::identity::noise_public;
 use crate::limits::{
     ENROL_CONNECTIONS, ENROL_PER_SOURCE, ENROL_TIME, SPOKEN_RATE, SPOKEN_SOURCE_RATE,
+    VERSION_CHARACTERS,
 };
 use crate::rotation::{RotationError, RotationRequest};
 use crate::shares::{SharedPlace, Shares};
 use crate::sso::SignIns;
+use crate::text::printable;
 
 /// Serves enrolments for ever. One that fails is logged and closed; no other is touched.
 pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority, sign_ins: SignIns) {
@@ -68,6 +71,10 @@ pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority, sig
                 Ok(Ok(Done::Rotated(name))) => {
                     tracing::info!(%from, name, "a member has another key");
                 }
+                Ok(Ok(Done::Departed(name))) => {
+                    tracing::info!(%from, name, "a member has left the ring for good");
+                }
+                Ok(Ok(Done::Reported)) => tracing::debug!(%from, "a member is there"),
                 Ok(Ok(Done::Renewed {
                     name,
                     serial,
@@ -83,7 +90,10 @@ pub(crate) async fn serve(listener: TcpListener, authority: SharedAuthority, sig
                     tracing::debug!(%from, "a member has brought a statement that is known");
                 }
                 Ok(Ok(Done::Brought(Brought::News))) => {
-                    tracing::error!(%from, "a member has brought a statement that this authority does not know: its folder is an old copy. Nothing is signed until `ringway ring recover` has taken over what members know");
+                    tracing::error!(%from, "a member has brought a statement that this authority does not know: its folder is an old copy. Nothing is signed until `ringway ring recover`, or `ringway ring promote` where it was restored, has taken over what members know");
+                }
+                Ok(Ok(Done::Brought(Brought::Superseded))) => {
+                    tracing::error!(%from, "another authority of this ring was promoted: this one is fenced, and signs nothing any more");
                 }
                 Ok(Err(reason)) => tracing::warn!(%from, %reason, "an enrolment was refused"),
                 Err(_) => tracing::warn!(%from, "an enrolment took too long"),
@@ -118,6 +128,8 @@ pub(super) enum Done {
     Listed(String),
     Brought(Brought),
     SignIn(Step),
+    Departed(String),
+    Reported,
 }
 
 /// One that holds an invite, as its first request proves.
@@ -158,7 +170,7 @@ impl Enrolling {
         let brought = self.authority.with(take).await?;
         let answer = match brought {
             Brought::Known => BringAnswer::Known,
-            Brought::News => BringAnswer::News,
+            Brought::News | Brought::Superseded => BringAnswer::News,
         };
         channel::answer_brought(&mut stream, &answer).await?;
         Ok(Done::Brought(brought))
@@ -180,6 +192,8 @@ impl Enrolling {
             Exchange::Renewal => self.renewal(request, remote, place).await?,
             Exchange::List => self.list(&request, remote, place).await?,
             Exchange::SignIn => Ok(self.sign_in(&request, remote).await?),
+            Exchange::Departure => self.departure(request, remote, place).await?,
+            Exchange::Report => self.report(&request, remote, place).await?,
         };
         match granted {
             Ok(Granted { grant, done }) => {
@@ -206,7 +220,11 @@ impl Enrolling {
         // request that was copied is of no use here.
         holds(remote, &request.member())?;
         place.keep();
-        let rotate = move |authority: &mut Authority| authority.rotate_asked(&request);
+        let rotate = move |authority: &mut Authority| {
+            let rotated = authority.rotate_asked(&request)?;
+            authority.note_heard(&request.next(), None);
+            Ok(rotated)
+        };
         let rotated = self.authority.with(rotate).await;
         Ok(rotated.map(|rotated| Granted {
             grant: rotated.reply.to_bytes(),
@@ -220,13 +238,12 @@ impl Enrolling {
         remote: [u8; 32],
         place: &SharedPlace,
     ) -> Result<Result<Granted, AuthorityError>, EnrolError> {
-        let ring = self.authority.with(|authority| Ok(authority.ring_id()));
-        let ring = ring.await?;
-        let named = Certificate::decode(&shown, &ring).map_err(|_| ChannelError::Malformed)?;
-        // Certificates are public; the handshake proves whose this one is.
-        holds(remote, &named.member())?;
+        let named = self.named(&shown, remote).await?;
         place.keep();
-        let renew = move |authority: &mut Authority| authority.renew_asked(&shown);
+        let renew = move |authority: &mut Authority| {
+            authority.note_heard(&named.member(), None);
+            authority.renew_asked(&shown)
+        };
         let renewed = self.authority.with(renew).await;
         Ok(renewed.map(|Renewed { certificate, again }| Granted {
             grant: certificate.as_bytes().to_vec(),
@@ -261,6 +278,54 @@ impl Enrolling {
             grant,
             done: Done::Listed(name),
         }))
+    }
+
+    async fn departure(
+        &self,
+        shown: ByteVec,
+        remote: [u8; 32],
+        place: &SharedPlace,
+    ) -> Result<Result<Granted, AuthorityError>, EnrolError> {
+        let named = self.named(&shown, remote).await?;
+        place.keep();
+        let depart = move |authority: &mut Authority| {
+            authority.note_heard(&named.member(), None);
+            authority.depart(&shown)
+        };
+        let departed = self.authority.with(depart).await;
+        Ok(departed.map(|certificate| Granted {
+            grant: Vec::new(),
+            done: Done::Departed(certificate.name().to_string()),
+        }))
+    }
+
+    async fn report(
+        &self,
+        report: &[u8],
+        remote: [u8; 32],
+        place: &SharedPlace,
+    ) -> Result<Result<Granted, AuthorityError>, EnrolError> {
+        let report: Report = minicbor::decode(report).map_err(|_| ChannelError::Malformed)?;
+        let named = self.named(&report.certificate, remote).await?;
+        place.keep();
+        let take = move |authority: &mut Authority| {
+            authority.take_report(&named.member(), &report.version)
+        };
+        let taken = self.authority.with(take).await;
+        Ok(taken.map(|()| Granted {
+            grant: Vec::new(),
+            done: Done::Reported,
+        }))
+    }
+
+    /// The certificate that is shown, if the handshake was made with its key.
+    async fn named(&self, shown: &[u8], remote: [u8; 32]) -> Result<Certificate, EnrolError> {
+        let ring = self.authority.with(|authority| Ok(authority.ring_id()));
+        let ring = ring.await?;
+        let named = Certificate::decode(shown, &ring).map_err(|_| ChannelError::Malformed)?;
+        // Certificates are public; the handshake proves whose this one is.
+        holds(remote, &named.member())?;
+        Ok(named)
     }
 
     async fn long(&self, stream: TcpStream, first: &[u8]) -> Result<Proven, EnrolError> {
@@ -363,11 +428,16 @@ impl Enrolling {
             return Err(ChannelError::BadKey.into());
         }
         let address = request.address.map(|bytes| address_from_bytes(&bytes));
+        let version = request
+            .version
+            .map(|version| printable(&version, VERSION_CHARACTERS));
         let enrolled = self
             .authority
             .with(move |authority| {
                 let dns = authority.ring().dns.clone();
-                Ok((authority.enrol(&invite, member, address)?, dns))
+                let enrolled = authority.enrol(&invite, member, address)?;
+                authority.note_heard(&member, version.as_deref());
+                Ok((enrolled, dns))
             })
             .await;
         let (enrolled, dns) = match enrolled {
@@ -427,6 +497,12 @@ fn in_words(error: &AuthorityError) -> String {
         AuthorityError::SignIn(refused) => refused.to_string(),
         AuthorityError::Restored { .. } => {
             "the authority's folder is an old copy: ask the ring's owner to run `ringway ring recover`, and try again".to_owned()
+        }
+        AuthorityError::Standby { .. } | AuthorityError::Fenced { .. } => {
+            "this authority is a standby: ask the ring's owner to run `ringway ring promote`, and try again".to_owned()
+        }
+        AuthorityError::TooManyRevocations => {
+            "the ring's statement has no more room: ask the ring's owner".to_owned()
         }
         _ => "the authority failed: ask the ring owner to look into its log".to_owned(),
     }

@@ -94,6 +94,31 @@ pub(crate) struct NodeArgs {
     pub(crate) exit_with_stdin: bool,
 }
 
+/// `ringway leave`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway leave
+  ringway leave --yes --force
+
+The authority ends this member's certificate, and its name is free. Then the key and the state go
+from this machine; received files, evidence and ringway.toml stay. A daemon that runs leaves the
+ring in order, and ends. Only another invite brings the member back, with another key.
+
+Where the authority cannot be reached nothing happens, unless --offline is given. Then the ring's
+owner has to run `ringway ring revoke NAME`.")]
+pub(crate) struct LeaveArgs {
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Give up files that are under way
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Do not tell the authority
+    #[arg(long)]
+    pub(crate) offline: bool,
+}
+
 /// `ringway rotate`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\

@@ -9,6 +9,7 @@ use ringway_node::authority::DnsServer;
 use ringway_node::endpoint::Endpoint;
 
 use super::addresses::{AddressArgs, MoveArgs};
+use super::backup::{BackupArgs, PromoteArgs, RestoreArgs};
 use super::sso::{LinkArgs, SsoArgs};
 use super::values;
 
@@ -41,6 +42,12 @@ pub(crate) enum RingCommand {
     Move(MoveArgs),
     /// Take over what members know more than this authority, whose folder is an old copy
     Recover(RecoverArgs),
+    /// Write all that the authority is into one encrypted file
+    Backup(BackupArgs),
+    /// Make a standby of a backup, or look into it
+    Restore(RestoreArgs),
+    /// Make a standby the ring's authority, in the place of the one before
+    Promote(PromoteArgs),
     /// Bring the ring's records to a DNS server of your own: as a zone file, or by signed updates
     Publish(PublishArgs),
     /// Judge evidence that a router lies: a file that members keep in their homes below `evidence`
@@ -62,6 +69,9 @@ impl RingCommand {
             RingCommand::Revoke(args) => &args.folder,
             RingCommand::Rotate(args) => &args.folder,
             RingCommand::Move(args) => &args.folder,
+            RingCommand::Backup(args) => &args.folder,
+            RingCommand::Restore(args) => &args.folder,
+            RingCommand::Promote(args) => &args.folder,
             RingCommand::Recover(args) => &args.folder,
             RingCommand::Publish(args) => &args.folder,
             RingCommand::Judge(args) => &args.folder,

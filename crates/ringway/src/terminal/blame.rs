@@ -1,9 +1,10 @@
 //! Whose fault the errors of the crates below are: a user's mistake, or failed work.
 
-use ringway_node::authority::{AuthorityError, PublishError, ServerError};
+use ringway_node::authority::{AuthorityError, BackupError, PublishError, ServerError};
 use ringway_node::control::ClientError;
 use ringway_node::daemon::DaemonError;
 use ringway_node::enrol::{JoinError, RotateError};
+use ringway_node::leave::LeaveError;
 
 use crate::Failure;
 
@@ -23,6 +24,8 @@ blame!(
     DaemonError,
     PublishError,
     AuthorityError,
+    BackupError,
+    LeaveError,
     RotateError
 );
 

@@ -8,6 +8,7 @@
 mod acting;
 mod admission;
 mod attacks;
+mod backups;
 mod caps;
 mod captures;
 mod demo;
@@ -16,6 +17,7 @@ mod gate;
 mod hidden;
 mod join_again;
 mod known;
+mod leave;
 mod leaves;
 mod members;
 mod networks;
