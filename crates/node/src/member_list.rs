@@ -1,7 +1,7 @@
 //! The owner's list of members: names and roles, which the authority gives to members where the
 //! owner allows it (`ring directory members`).
 //!
-//! It goes over the enrolment channel, which a member opens with its own key, so nobody else gets
+//! It goes over the enrolment channel, which a member opens with its own key, so no one else gets
 //! it. It comes in pages, each signed by the ring's key.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -577,8 +577,8 @@ pub struct KnownMember {
     pub role: Option<String>,
     /// Whether it is the member that was asked.
     pub this: bool,
-    /// True where there is a link with it now, false where the last try to make one has failed, none
-    /// where neither is so.
+    /// True where there is a link with it now, false where the last try to make one has failed,
+    /// none where neither is so.
     pub reachable: Option<bool>,
     /// The address in use, if there is a link.
     pub address: Option<String>,

@@ -171,14 +171,14 @@ pub const TIMES_REMEMBERED: usize = 16_384;
 
 /// How long a router signs its views for routers of release 0.2 after it has had a link with one.
 ///
-/// Source: chosen: links of a ring at rest end after minutes and come again. Past it, without such a
-/// link, views are of the present version.
+/// Source: chosen: links of a ring at rest end after minutes and come again. Past it, without such
+/// a link, views are of the present version.
 pub const EARLIER_VIEWS: std::time::Duration = std::time::Duration::from_secs(3_600);
 
 /// Members of other versions of the link protocol that are remembered, to be named.
 ///
-/// Source: chosen: an upgrade leaves a few behind. Past it the one met longest ago is forgotten, and
-/// named in the log again when it comes back.
+/// Source: chosen: an upgrade leaves a few behind. Past it the one met longest ago is forgotten,
+/// and named in the log again when it comes back.
 pub const OTHER_VERSIONS: usize = 64;
 
 /// Pieces into which one message is cut.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// Members that `ringway members` lists.
 ///
-/// Source: chosen: more than [`DIRECTORY_ENTRIES`](super::DIRECTORY_ENTRIES) and [`LIST_MEMBERS`] together. Past it further
-/// ones are left out.
+/// Source: chosen: more than [`DIRECTORY_ENTRIES`](super::DIRECTORY_ENTRIES) and [`LIST_MEMBERS`]
+/// together. Past it further ones are left out.
 pub const KNOWN_MEMBERS: usize = 16_384;
 
 /// Names that are suggested in place of a wrong one.

@@ -12,6 +12,7 @@ mod lookups;
 mod maintenance;
 mod messages;
 mod records;
+mod releases;
 mod routes;
 mod ways;
 

@@ -1,5 +1,5 @@
-//! Which members this one has had links with since its start: when each was last heard, and by which
-//! release it runs.
+//! Which members this one has had links with since its start: when each was last heard, and by
+//! which release it runs.
 
 use std::collections::BTreeMap;
 
