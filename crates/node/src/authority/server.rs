@@ -102,8 +102,8 @@ impl ServerHandle {
         answer.await.ok()?
     }
 
-    /// From now on people may join by signing in as the settings say; none: no person. Sign-ins that
-    /// have begun by other settings are closed.
+    /// From now on people may join by signing in as the settings say; none: no person. Sign-ins
+    /// that have begun by other settings are closed.
     ///
     /// # Errors
     /// When the settings cannot be used: then nothing is changed.

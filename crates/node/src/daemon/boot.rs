@@ -45,7 +45,7 @@ pub(super) struct Taken {
     pub(super) socket: ControlSocket,
 }
 
-/// What the home holds, and the home for this daemon: its lock, and the socket at which it is asked.
+/// What the home holds, and the home for this daemon: its lock, and the socket for commands.
 pub(super) async fn taken(
     home: &Path,
     control: ControlPlace,

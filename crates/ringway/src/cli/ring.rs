@@ -22,8 +22,8 @@ pub(crate) enum RingCommand {
     Serve(ServeArgs),
     /// Make a one-time invitation for a new member; the code goes to stdout or to a file
     Invite(InviteArgs),
-    /// Print what people need to join by signing in (`ring serve --oidc`): the ring's public key and
-    /// where it enrols, no secret
+    /// Print what people need to join by signing in (`ring serve --oidc`): the ring's public key
+    /// and where it enrols, no secret
     Link(LinkArgs),
     /// Admit a member that cannot reach the authority, by the request that it has written; the
     /// reply goes to stdout
