@@ -68,6 +68,12 @@ pub fn config_path(home: &Path) -> PathBuf {
     home.join("ringway.toml")
 }
 
+/// True while a member's key or state is in `home`.
+#[must_use]
+pub fn has_member(home: &Path) -> bool {
+    identity_path(home).exists() || state_path(home).exists()
+}
+
 pub(crate) fn identity_path(home: &Path) -> PathBuf {
     home.join("identity.key")
 }

@@ -3,11 +3,14 @@
 use std::io::{self, IsTerminal as _, Write as _};
 
 use ringway_node::control::{Client, ClientError, Reply, Request};
+use ringway_node::home;
 use ringway_node::leave::{self, LeaveOptions, Left};
 use ringway_terminal::Failure;
+use tokio::time::{sleep, timeout};
 
 use crate::cli::LeaveArgs;
 use crate::context::Context;
+use crate::limits::{LEAVE_LOOK, LEAVE_TIME};
 use crate::request;
 
 /// Asks, leaves, and says what is left to do.
@@ -54,7 +57,25 @@ async fn ask_daemon(context: &Context, options: LeaveOptions) -> Result<Option<L
         Reply::Left(left) => Some(left),
         _ => None,
     });
-    left.await.map(Some)
+    let left = left.await?;
+    await_end(context).await?;
+    Ok(Some(left))
+}
+
+/// The daemon answers before it ends, and removes the key at its very end.
+async fn await_end(context: &Context) -> Result<(), Failure> {
+    let home = context.home()?;
+    let gone = async {
+        while home::has_member(&home) {
+            sleep(LEAVE_LOOK).await;
+        }
+    };
+    timeout(LEAVE_TIME, gone).await.map_err(|_| {
+        Failure::failed(format_args!(
+            "the membership has ended, but the daemon runs still, and its key is in `{}`: see its log",
+            home.display()
+        ))
+    })
 }
 
 fn confirm(args: &LeaveArgs) -> Result<(), Failure> {

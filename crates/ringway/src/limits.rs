@@ -276,3 +276,12 @@ pub(crate) const DOCTOR_LOG_LINES: usize = 500;
 ///
 /// Source: chosen; a page of text has more than anybody types. Further ones are not taken.
 pub(crate) const PASSPHRASE_BYTES: usize = 1_024;
+
+/// Time that the daemon may take to end after it has left its ring.
+/// Source: chosen: it says goodbye to its links, which takes a second. Past it the command says that
+/// the key is still there.
+pub(crate) const LEAVE_TIME: Duration = Duration::from_secs(60);
+
+/// Time between two looks at whether it has ended.
+/// Source: chosen: too short to be seen. A longer one makes the command slower.
+pub(crate) const LEAVE_LOOK: Duration = Duration::from_millis(50);
