@@ -5,7 +5,8 @@
 //! index, so a link moves to another path without a new handshake.
 //!
 //! What comes in is read in `incoming`, handshakes are made in `establish` and `dial`, and what
-//! concerns one peer is in `peer`.
+//! concerns one peer is in `peer`. Who speaks which version, also those that there is no link with,
+//! is in `version`.
 //!
 //! # Run loop
 //! After any `handle_*` or command, drain [`Links::poll_transmit`] and [`Links::poll_event`]; call
@@ -27,7 +28,9 @@ mod half_open;
 #[cfg_attr(feature = "insecure", path = "link/plain.rs")]
 mod handshake;
 mod incoming;
+mod indices;
 mod output;
+mod own;
 mod peer;
 mod peers;
 mod queue;
@@ -38,7 +41,7 @@ mod times;
 mod version;
 mod wire;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -49,17 +52,18 @@ pub(crate) use self::peer::Peer;
 pub(crate) use self::version::LinkVersion;
 pub(crate) use self::wire::LinkMessage;
 
-use self::builds::OtherBuilds;
 use self::cookie::Gate;
 use self::dial::HalfOpen;
 use self::half_open::UsedInitiations;
+use self::indices::Indices;
 use self::output::{Output, Room};
+use self::own::Own;
 use self::peers::Peers;
 use self::session::KeyBounds;
 #[cfg(feature = "fuzzing")]
 use self::shown::Shown;
 use self::times::Times;
-use self::version::Spoken;
+use self::version::Versions;
 use crate::certificate::Certificate;
 use crate::identity::Identity;
 use crate::limits::LINK_QUEUE;
@@ -145,8 +149,8 @@ pub(crate) struct LinkCounters {
 
 /// All links of a member.
 pub(crate) struct Links {
-    identity: Identity,
-    certificate: Vec<u8>,
+    /// What this member shows in handshakes.
+    own: Own,
     gatekeeper: Gatekeeper,
     /// What the user says of paths.
     rules: PathRules,
@@ -154,18 +158,12 @@ pub(crate) struct Links {
     quotas: Quotas,
     peers: Peers,
     /// Our name for each session, and whose it is.
-    indices: HashMap<u32, MemberId>,
-    dials: BTreeMap<u32, MemberId>,
+    indices: Indices,
     half_open: VecDeque<HalfOpen>,
     used: UsedInitiations,
     /// The time in handshakes.
     times: Times,
-    /// The version of each member's latest link.
-    spoken: Spoken,
-    /// Those that there are no links with.
-    other_builds: OtherBuilds,
-    /// Bytes of messages of which pieces are missing, of all links.
-    reassembly_bytes: usize,
+    versions: Versions,
     /// Which handshakes are read.
     gate: Gate,
     /// How long sessions are used.
@@ -194,20 +192,16 @@ impl Links {
         seed: [u8; 32],
     ) -> Links {
         Links {
-            identity,
-            certificate: certificate.as_bytes().to_vec(),
+            own: Own::new(identity, certificate),
             gatekeeper,
             rules,
             quotas: Quotas::default(),
             peers: Peers::default(),
-            indices: HashMap::new(),
-            dials: BTreeMap::new(),
+            indices: Indices::default(),
             half_open: VecDeque::new(),
             used: UsedInitiations::default(),
             times: Times::default(),
-            spoken: Spoken::default(),
-            other_builds: OtherBuilds::default(),
-            reassembly_bytes: 0,
+            versions: Versions::default(),
             gate: Gate::default(),
             bounds: KeyBounds::default(),
             rng: rand::SeedableRng::from_seed(seed),
@@ -225,7 +219,7 @@ impl Links {
     /// Shows another certificate for the same key from now on. Every link that is up gets new keys
     /// for it, so that each peer knows it; those by mail do with their next ones.
     pub(crate) fn renew_certificate(&mut self, now: Instant, certificate: &Certificate) {
-        self.certificate = certificate.as_bytes().to_vec();
+        self.own.renew(certificate);
         let by_mail = |peer: &Peer| peer.path().is_none_or(dial::is_mail);
         let up = self.up().filter(|(_, peer)| !by_mail(peer));
         let members: Vec<MemberId> = up.map(|(member, _)| *member).collect();
@@ -324,15 +318,9 @@ impl Links {
         self.peers.get(member).is_some_and(Peer::takes_messages)
     }
 
-    /// The version of the latest link with this member.
-    pub(crate) fn version(&self, member: &MemberId) -> Option<LinkVersion> {
-        self.spoken.of(member)
-    }
-
-    /// What was met of this member that speaks none of our versions, unless there has been a link
-    /// since.
-    pub(crate) fn other_version(&self, member: &MemberId) -> Option<&OtherVersion> {
-        self.other_builds.of(member)
+    /// Which versions of the link protocol others speak.
+    pub(crate) fn versions(&self) -> &Versions {
+        &self.versions
     }
 
     /// When something authentic last came over the link with this member, if it is up.
@@ -446,16 +434,11 @@ impl Links {
         let Some(peer) = self.peers.remove(member) else {
             return;
         };
-        self.reassembly_bytes = self
-            .reassembly_bytes
-            .saturating_sub(peer.reassembly_bytes());
-        for index in peer.indices() {
-            self.indices.remove(&index);
-        }
+        self.indices.end_sessions(peer.indices());
         if let Some(dial) = &peer.dial {
-            self.dials.remove(&dial.index);
+            self.indices.end_dial(dial.index);
         }
-        self.spoken.restarted(member);
+        self.versions.restarted(member);
         let why = peer.is_up().then_some(why);
         self.output.emit(Event::Down(*member, why));
     }
@@ -496,9 +479,7 @@ impl Links {
         let Some(peer) = self.peers.get_mut(&member) else {
             return;
         };
-        for index in peer.drop_old(now, &self.bounds) {
-            self.indices.remove(&index);
-        }
+        self.indices.end_sessions(peer.drop_old(now, &self.bounds));
         if peer.ends_soon(now, &self.bounds) {
             self.rekey(now, member);
         }

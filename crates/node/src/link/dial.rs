@@ -95,16 +95,20 @@ impl Dial {
         }
     }
 
-    /// The first message in `initiator`'s version.
-    pub(super) fn begin(&mut self, initiator: Initiator, noise: Vec<u8>) {
-        self.begun.push(Begun { initiator, noise });
-    }
-
-    /// The version of the next attempt, if no first message was made in it so far.
-    pub(super) fn wanted_version(&self) -> Option<LinkVersion> {
+    /// The first message of the next attempt's version is made by `begin`, from that version and
+    /// our newest epoch, unless there is one already.
+    pub(super) fn begin_wanted(
+        &mut self,
+        begin: impl FnOnce(LinkVersion, u32) -> Result<(Initiator, Vec<u8>), HandshakeFailed>,
+    ) -> Result<(), HandshakeFailed> {
         let wanted = self.next_version();
         let begun = |begun: &Begun| begun.initiator.version() == wanted;
-        (!self.begun.iter().any(begun)).then_some(wanted)
+        if self.begun.iter().any(begun) {
+            return Ok(());
+        }
+        let (initiator, noise) = begin(wanted, self.newest)?;
+        self.begun.push(Begun { initiator, noise });
+        Ok(())
     }
 
     fn next_version(&self) -> LinkVersion {

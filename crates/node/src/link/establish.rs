@@ -2,22 +2,33 @@
 
 use std::time::Instant;
 
-use ringway_transport::{Address, MemberId, Paths, Signer as _};
+use ringway_transport::{Address, MemberId, Paths};
 
-use super::builds::{OtherVersion, Who};
-use super::cookie::{COOKIE, Cookie, Source, Verdict, name_of};
+use super::cookie::{Cookie, Source, Verdict, name_of};
 use super::dial::{Dial, HalfOpen, Way};
 use super::half_open::{self, Admission};
-use super::handshake::{self, Initiator, Responder};
+use super::handshake::Responder;
 use super::peer::Peer;
 use super::session::{Names, Session};
 use super::shown::{Shown, next_epoch};
-use super::version::LinkVersion;
+use super::version::{LinkVersion, Unread};
 use super::wire::{LinkMessage, Packet, Told};
 use super::{Event, LinkEnd, Links};
 use crate::certificate::Certificate;
 use crate::limits::MAX_LINKS;
-use crate::versions::{LINK, LINK_OLDEST};
+
+/// A handshake that has succeeded.
+pub(super) struct Made {
+    pub(super) member: MemberId,
+    /// The address that has proven itself.
+    pub(super) path: Address,
+    pub(super) session: Session,
+    pub(super) version: LinkVersion,
+    /// The time that the member has shown; 0 in the version before ours.
+    pub(super) time: u64,
+    /// The newest session that the member knows of; 0 if it knows of none.
+    pub(super) newest: u32,
+}
 
 impl Links {
     /// Begins a handshake with the holder of `certificate` at `addresses`, cheapest first. One that
@@ -74,44 +85,13 @@ impl Links {
     }
 
     fn begin_dial(&mut self, now: Instant, member: MemberId, addresses: Vec<Address>) {
-        let newest = self.peers.get(&member).map_or(0, Peer::newest_epoch);
-        let index = self.free_index();
-        let spoken = self.spoken.of(&member);
+        let newest = self.peers.newest_epoch(&member);
+        let index = self.indices.free(&mut self.rng, &self.half_open);
+        let spoken = self.versions.of(&member);
         let dial = Dial::new(now, (index, newest), spoken, addresses);
-        self.dials.insert(index, member);
+        self.indices.add_dial(index, member);
         let peer = self.peer(now, member);
         peer.dial = Some(dial);
-    }
-
-    /// The first message of the version that the next attempt of a dial is in.
-    fn begin_version(&mut self, now: Instant, member: MemberId) {
-        let dial = |links: &Links| {
-            let dial = links.peers.get(&member)?.dial.as_ref()?;
-            Some((dial.wanted_version()?, dial.newest))
-        };
-        let Some((version, newest)) = dial(self) else {
-            return;
-        };
-        let shown = self.shown(now, newest);
-        let begun = Initiator::begin(&self.identity, &member, version, &shown);
-        let dial = self.peers.get_mut(&member).and_then(|p| p.dial.as_mut());
-        match (begun, dial) {
-            (Ok((initiator, noise)), Some(dial)) => dial.begin(initiator, noise),
-            _ => self.counters.handshakes_refused += 1,
-        }
-    }
-
-    fn shown_to(&mut self, now: Instant, member: &MemberId) -> Shown {
-        let newest = self.peers.get(member).map_or(0, Peer::newest_epoch);
-        self.shown(now, newest)
-    }
-
-    fn shown(&mut self, now: Instant, newest: u32) -> Shown {
-        Shown {
-            newest,
-            time: self.times.next(now),
-            certificate: self.certificate.clone(),
-        }
     }
 
     fn peer(&mut self, now: Instant, member: MemberId) -> &mut Peer {
@@ -123,19 +103,6 @@ impl Links {
             let paths = Paths::new(rules.clone(), seed);
             Peer::new(now, paths.with_quotas(member, quotas.clone()))
         })
-    }
-
-    fn free_index(&mut self) -> u32 {
-        use rand::Rng as _;
-        loop {
-            let index: u32 = self.rng.next_u32();
-            let mut waiting = self.half_open.iter();
-            let half_open = waiting.any(|half| half.way(index).is_some());
-            if !self.indices.contains_key(&index) && !self.dials.contains_key(&index) && !half_open
-            {
-                return index;
-            }
-        }
     }
 
     pub(super) fn handle_initiation(
@@ -166,7 +133,14 @@ impl Links {
         self.counters.handshakes_read += 1;
         let Some((mut responder, shown)) = self.read_initiation(&path, sender, noise) else {
             self.counters.packets_rejected += 1;
-            return self.look_for_other(now, path, sender, bytes);
+            let unread = Unread {
+                path,
+                sender,
+                bytes,
+            };
+            let found = self.versions.look(now, unread, &self.own, &mut self.output);
+            self.counters.handshakes_other_version += u64::from(found);
+            return;
         };
         let admitted = (self.gatekeeper)(&shown.certificate);
         let admitted = admitted.map(|certificate| certificate.member());
@@ -209,66 +183,25 @@ impl Links {
         sender: u32,
         noise: &[u8],
     ) -> Option<(Responder, Shown)> {
-        let respond = |version| handshake::respond(&self.identity, version, noise).ok();
-        respond(LinkVersion::Newest).or_else(|| {
+        let read = |version| self.own.read(version, noise);
+        read(LinkVersion::Newest).or_else(|| {
             let source = Source::of(path);
             let mut waiting = self.half_open.iter();
             let answered = waiting.any(|half| half.initiation.0 == sender && half.source == source);
-            (!answered).then(|| respond(LinkVersion::Earlier)).flatten()
+            (!answered).then(|| read(LinkVersion::Earlier)).flatten()
         })
-    }
-
-    /// An initiation could not be read: perhaps its version is none of ours. Its sender is answered
-    /// which those are, by fewer bytes than it has sent.
-    fn look_for_other(&mut self, now: Instant, path: Address, sender: u32, bytes: &[u8]) {
-        let (identity, path_shown) = (&self.identity, path.clone());
-        let find = || {
-            // The first version had no cookie.
-            let noise = bytes.get(COOKIE + 5..);
-            let first = bytes.get(5..);
-            let mut read = noise.into_iter().chain(first);
-            read.find_map(|noise| handshake::other_version(identity, noise))
-        };
-        let Some(found) = self.other_builds.look(now, path_shown, find) else {
-            return;
-        };
-        self.counters.handshakes_other_version += 1;
-        if let Some(other) = found {
-            self.output.emit(Event::OtherVersion(other));
-        }
-        let answer = Packet::Versions {
-            receiver: sender,
-            initiation: &name_of(bytes),
-            oldest: LINK_OLDEST,
-            newest: LINK,
-        };
-        let answer = answer.encode();
-        self.output.transmit(path, answer);
     }
 
     /// Somebody at `path` answers our initiation with the versions that it speaks. It proves
     /// nothing, so that nothing ends by it.
     pub(super) fn handle_versions(&mut self, path: Address, receiver: u32, told: Told<'_>) {
-        let member = self.dials.get(&receiver).copied();
+        let member = self.indices.dial(receiver);
         let about = member.filter(|member| {
             let dial = self.peers.get_mut(member).and_then(|p| p.dial.as_mut());
             dial.is_some_and(|dial| dial.is_about(&path, told.initiation))
         });
-        // Who speaks one of ours has answered something else, or lies.
-        let speaks_ours = (told.oldest..=told.newest).contains(&LINK)
-            || (told.oldest..=told.newest).contains(&LINK_OLDEST);
-        match about {
-            Some(member) if !speaks_ours => {
-                let other = OtherVersion {
-                    version: told.newest,
-                    path,
-                    who: Who::Claimed(member),
-                };
-                if self.other_builds.note(other.clone()) {
-                    self.output.emit(Event::OtherVersion(other));
-                }
-            }
-            _ => self.counters.packets_rejected += 1,
+        if !self.versions.told(about, path, &told, &mut self.output) {
+            self.counters.packets_rejected += 1;
         }
     }
 
@@ -284,7 +217,7 @@ impl Links {
     ) {
         let proof = self.gate.prove(now, &path, packet.0, &mut self.rng);
         let proved = proof.is_ok();
-        let index = self.free_index();
+        let index = self.indices.free(&mut self.rng, &self.half_open);
         let Some(half) = self.half_open.get_mut(position) else {
             return;
         };
@@ -339,8 +272,9 @@ impl Links {
     ) {
         let ((responder, shown), (sender, noise)) = (read, initiation);
         let (path, source, (proved, new)) = from;
-        let own = self.shown_to(now, &member);
-        let me = self.identity.member();
+        let newest = self.peers.newest_epoch(&member);
+        let own = self.own.shown(newest, self.times.next(now));
+        let me = self.own.member();
         let version = responder.version();
         let epoch = next_epoch((shown.newest, own.newest), &member, &me);
         let answered = responder.finish(&own).ok();
@@ -348,7 +282,7 @@ impl Links {
             self.counters.packets_rejected += 1;
             return;
         };
-        let index = self.free_index();
+        let index = self.indices.free(&mut self.rng, &self.half_open);
         let names = Names {
             own: me,
             peer: member,
@@ -392,7 +326,7 @@ impl Links {
         receiver: u32,
         cookie: (&Cookie, &Cookie),
     ) {
-        let member = self.dials.get(&receiver).copied();
+        let member = self.indices.dial(receiver);
         let again = member.and_then(|member| {
             let peer = self.peers.get_mut(&member)?;
             let packet = peer.dial.as_mut()?.take_cookie(path, cookie.0, cookie.1)?;
@@ -404,17 +338,6 @@ impl Links {
         }
     }
 
-    /// A build that differs from ours in whether links are encrypted has sent a handshake: there is
-    /// no link with it.
-    pub(super) fn handle_foreign(&mut self, now: Instant, path: Address, bytes: &[u8]) {
-        self.counters.handshakes_foreign += 1;
-        self.other_builds.tell_foreign(now, &path);
-        // The other side learns of it by an empty answer, shorter than what it has sent.
-        if let Some(answer) = Packet::foreign_answer(bytes) {
-            self.output.transmit(path, answer);
-        }
-    }
-
     pub(super) fn handle_response(
         &mut self,
         now: Instant,
@@ -423,7 +346,7 @@ impl Links {
         noise: &[u8],
     ) -> bool {
         let (sender, receiver) = indices;
-        let Some(member) = self.dials.get(&receiver).copied() else {
+        let Some(member) = self.indices.dial(receiver) else {
             self.counters.packets_unknown_session += 1;
             return false;
         };
@@ -439,7 +362,7 @@ impl Links {
             self.counters.packets_rejected += 1;
             return false;
         };
-        self.dials.remove(&receiver);
+        self.indices.end_dial(receiver);
         let Some(dial) = self
             .peers
             .get_mut(&member)
@@ -449,7 +372,7 @@ impl Links {
         };
         let admitted = (self.gatekeeper)(&shown.certificate)
             .is_some_and(|certificate| certificate.member() == member);
-        let me = self.identity.member();
+        let me = self.own.member();
         let epoch = next_epoch((newest, shown.newest), &me, &member);
         let keys = dial.into_keys(version).ok().filter(|_| admitted);
         let Some((keys, epoch)) = keys.zip(epoch) else {
@@ -466,8 +389,15 @@ impl Links {
             initiator: true,
         };
         let session = Session::new(now, keys, names);
-        self.learn(member, version, shown.time);
-        self.establish(now, path, member, session, shown.newest);
+        let made = Made {
+            member,
+            path,
+            session,
+            version,
+            time: shown.time,
+            newest: shown.newest,
+        };
+        self.establish(now, made);
         // The responder takes the session into use with the first message that it can decrypt.
         if !self.peers.get(&member).is_some_and(Peer::has_sent) {
             self.send(now, &member, LinkMessage::Echo(0));
@@ -475,45 +405,30 @@ impl Links {
         true
     }
 
-    /// A handshake of this version, in which the member has shown `time`, has become a link.
-    pub(super) fn learn(&mut self, member: MemberId, version: LinkVersion, time: u64) {
-        if version == LinkVersion::Newest {
-            self.times.learn(member, time);
+    /// A handshake has become a link.
+    pub(super) fn establish(&mut self, now: Instant, made: Made) {
+        let (member, session) = (made.member, made.session);
+        // The version before shows no time.
+        if made.version == LinkVersion::Newest {
+            self.times.learn(member, made.time);
         }
-        if self.spoken.learn(member, version) {
-            self.output.emit(Event::EarlierVersion(member));
-        }
-    }
-
-    /// A handshake has succeeded. `newest`: the newest session that the peer knows of; 0 if it
-    /// knows of none.
-    pub(super) fn establish(
-        &mut self,
-        now: Instant,
-        path: Address,
-        member: MemberId,
-        session: Session,
-        newest: u32,
-    ) {
+        self.versions.linked(member, made.version, &mut self.output);
         self.counters.handshakes += 1;
-        self.other_builds.forget(&member);
-        self.indices.insert(session.local(), member);
+        self.indices.add_session(session.local(), member);
         // A peer that knows of no session has forgotten everything; otherwise these are new keys,
         // and nothing else changes.
-        let restarted = !self.peer(now, member).is_up() || newest == 0;
+        let restarted = !self.peer(now, member).is_up() || made.newest == 0;
         self.counters.rekeys += u64::from(!restarted);
         let bounds = self.bounds.clone();
         let replaced = self.with_paths(&member, |peer| {
             if restarted {
-                peer.adopt(now, path)
+                peer.adopt(now, made.path)
             } else {
-                peer.heard_at(now, path)
+                peer.heard_at(now, made.path)
             }
             peer.add_session(now, session, &bounds)
         });
-        for old in replaced.unwrap_or_default() {
-            self.indices.remove(&old);
-        }
+        self.indices.end_sessions(replaced.unwrap_or_default());
         let peer = self.peer(now, member);
         let waiting = std::mem::take(&mut peer.waiting);
         if restarted {
@@ -554,20 +469,25 @@ impl Links {
         if peer.is_dialling() || !peer.may_renew(now) {
             return;
         }
-        self.spoken.restarted(&member);
+        self.versions.restarted(&member);
         let addresses = peer.renewing(now);
         self.dial(now, member, addresses);
     }
 
     /// Sends the next initiation, or gives up.
     pub(super) fn run_dial(&mut self, now: Instant, member: MemberId) {
-        self.begin_version(now, member);
         let Some(peer) = self.peers.get_mut(&member) else {
             return;
         };
         let Some(dial) = peer.dial.as_mut() else {
             return;
         };
+        let (own, times) = (&self.own, &mut self.times);
+        let begun = dial.begin_wanted(|version, newest| {
+            let shown = own.shown(newest, times.next(now));
+            own.begin(&member, version, &shown)
+        });
+        self.counters.handshakes_refused += u64::from(begun.is_err());
         if dial.due > now {
             return;
         }
@@ -580,7 +500,7 @@ impl Links {
             None => {
                 let index = dial.index;
                 peer.dial = None;
-                self.dials.remove(&index);
+                self.indices.end_dial(index);
                 // Where a rekey failed, the link goes on with the session that it has.
                 if !self.is_up(&member) {
                     self.forget(&member, LinkEnd::Silent);

@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 
 use ringway_transport::{Address, MemberId};
 
+use super::establish::Made;
 use super::wire::{Packet, Told};
-use super::{Event, LinkEnd, LinkMessage, Links, Peer, flow};
-use crate::limits::REASSEMBLY_BYTES_IN_ALL;
+use super::{Event, LinkEnd, LinkMessage, Links, flow};
 
 impl Links {
     /// A packet has come in from `path`. True if a member with a link has sent it: others' words
@@ -77,7 +77,8 @@ impl Links {
                 false
             }
             Some(Packet::Foreign(bytes)) => {
-                self.handle_foreign(now, path, bytes);
+                self.counters.handshakes_foreign += 1;
+                self.versions.foreign(now, path, bytes, &mut self.output);
                 false
             }
             None => {
@@ -105,7 +106,7 @@ impl Links {
         }
         // After a restart peers use sessions that are gone, until this packet makes them set up
         // others.
-        let Some(member) = self.indices.get(&receiver).copied() else {
+        let Some(member) = self.indices.session(receiver) else {
             self.counters.packets_unknown_session += 1;
             let packet = Packet::Unknown { receiver }.encode();
             self.output.transmit(path, packet);
@@ -157,10 +158,18 @@ impl Links {
         let Some(way) = half.way(receiver).map(|way| way.path.clone()) else {
             return false;
         };
-        self.learn(half.member, half.version, half.time);
-        self.establish(now, way, half.member, half.session, half.newest);
+        let member = half.member;
+        let made = Made {
+            member,
+            path: way,
+            session: half.session,
+            version: half.version,
+            time: half.time,
+            newest: half.newest,
+        };
+        self.establish(now, made);
         let packet = (receiver, u64::from(counter));
-        self.handle_plain(now, &path, half.member, packet, &plain);
+        self.handle_plain(now, &path, member, packet, &plain);
         true
     }
 
@@ -250,7 +259,8 @@ impl Links {
                 count,
                 bytes,
             } => {
-                let whole = self.reassemble(&member, id, (index, count), bytes.to_vec());
+                let part = (index, count);
+                let whole = self.peers.reassemble(&member, id, part, bytes.to_vec());
                 match whole.map(|encoded| LinkMessage::decode(&encoded)) {
                     // Pieces of pieces are nonsense.
                     Some(None | Some(LinkMessage::Fragment { .. })) => {
@@ -261,39 +271,6 @@ impl Links {
                 }
             }
             message => self.output.emit(Event::Message(member, message)),
-        }
-    }
-
-    /// Takes a piece, of the message `id`, with its index and their count; gives the message if
-    /// that was the last one. Where all links together hold too much, the one that holds the most
-    /// loses it.
-    pub(super) fn reassemble(
-        &mut self,
-        member: &MemberId,
-        id: u32,
-        part: (u8, u8),
-        bytes: Vec<u8>,
-    ) -> Option<Vec<u8>> {
-        let peer = self.peers.get_mut(member)?;
-        let before = peer.reassembly_bytes();
-        let whole = peer.reassemble(id, part, bytes);
-        let after = peer.reassembly_bytes();
-        self.reassembly_bytes = self.reassembly_bytes.saturating_sub(before) + after;
-        while self.reassembly_bytes > REASSEMBLY_BYTES_IN_ALL {
-            let held = |(member, peer): (&MemberId, &Peer)| (peer.reassembly_bytes(), *member);
-            match self.peers.iter().map(held).max() {
-                Some((1.., most)) => self.drop_reassembly(&most),
-                _ => self.reassembly_bytes = 0,
-            }
-        }
-        whole
-    }
-
-    fn drop_reassembly(&mut self, member: &MemberId) {
-        if let Some(peer) = self.peers.get_mut(member) {
-            let held = peer.reassembly_bytes();
-            peer.drop_reassembly();
-            self.reassembly_bytes = self.reassembly_bytes.saturating_sub(held);
         }
     }
 }

@@ -11,6 +11,7 @@ use std::time::Instant;
 use ringway_transport::MemberId;
 
 use super::peer::Peer;
+use crate::limits::REASSEMBLY_BYTES_IN_ALL;
 
 /// Where a peer stands, until it is removed; then it may be another's.
 type Index = usize;
@@ -40,6 +41,8 @@ pub(super) struct Peers {
     /// Those for whom packets may be made, in the order of their turns.
     ready: VecDeque<Index>,
     talking: usize,
+    /// Bytes of messages of which pieces are missing, of all.
+    pub(super) reassembly_bytes: usize,
 }
 
 impl Peers {
@@ -74,6 +77,11 @@ impl Peers {
         let slot = self.slots.get_mut(index)?.as_mut()?;
         note(&mut self.changed, index, slot);
         Some(&mut slot.peer)
+    }
+
+    /// The epoch of the newest session with this member; 0 if there is none.
+    pub(super) fn newest_epoch(&self, member: &MemberId) -> u32 {
+        self.get(member).map_or(0, Peer::newest_epoch)
     }
 
     /// The peer, which is made if there is none.
@@ -117,8 +125,44 @@ impl Peers {
             self.ready.retain(|other| *other != index);
         }
         self.talking -= usize::from(slot.talking);
+        let held = slot.peer.reassembly_bytes();
+        self.reassembly_bytes = self.reassembly_bytes.saturating_sub(held);
         self.free.push(index);
         Some(slot.peer)
+    }
+
+    /// Takes a piece, of the message `id`, with its index and their count; gives the message if
+    /// that was the last one. Where all peers together hold too much, the one that holds the most
+    /// loses it.
+    pub(super) fn reassemble(
+        &mut self,
+        member: &MemberId,
+        id: u32,
+        part: (u8, u8),
+        bytes: Vec<u8>,
+    ) -> Option<Vec<u8>> {
+        let peer = self.get_mut(member)?;
+        let before = peer.reassembly_bytes();
+        let whole = peer.reassemble(id, part, bytes);
+        let after = peer.reassembly_bytes();
+        self.reassembly_bytes = self.reassembly_bytes.saturating_sub(before) + after;
+        while self.reassembly_bytes > REASSEMBLY_BYTES_IN_ALL {
+            let held = |(member, peer): (&MemberId, &Peer)| (peer.reassembly_bytes(), *member);
+            match self.iter().map(held).max() {
+                Some((1.., most)) => self.drop_reassembly(&most),
+                // No peer holds any: the sum was wrong.
+                _ => self.reassembly_bytes = 0,
+            }
+        }
+        whole
+    }
+
+    fn drop_reassembly(&mut self, member: &MemberId) {
+        if let Some(peer) = self.get_mut(member) {
+            let held = peer.reassembly_bytes();
+            peer.drop_reassembly();
+            self.reassembly_bytes = self.reassembly_bytes.saturating_sub(held);
+        }
     }
 
     /// Packets may be made for it.

@@ -102,7 +102,7 @@ fn link_statuses(core: &Core) -> Vec<LinkStatus> {
                 .collect(),
             rtt_ms: peer.rtt().map(|rtt| rtt.as_secs_f64() * 1e3),
             idle_s: since(core.now, peer.last_heard()).as_secs_f64(),
-            link_version: core.links.version(member).map(LinkVersion::number),
+            link_version: core.links.versions().of(member).map(LinkVersion::number),
             release: None,
         }
     };

@@ -11,7 +11,9 @@ fn held(links: &Links) -> usize {
 fn first_pieces(links: &mut Links, member: &MemberId) {
     for id in 0..16 {
         for index in 0..63 {
-            links.reassemble(member, id, (index, 64), vec![1; 60_000]);
+            links
+                .peers
+                .reassemble(member, id, (index, 64), vec![1; 60_000]);
         }
     }
 }
@@ -29,15 +31,18 @@ fn first_pieces_of_all_members_hold_bounded_bytes() {
     }
     let links = &mut net.members[0].links;
     let (honest, others) = ids[1..].split_first().unwrap();
-    assert_eq!(links.reassemble(honest, 1, (0, 2), vec![1; 1_000]), None);
+    assert_eq!(
+        links.peers.reassemble(honest, 1, (0, 2), vec![1; 1_000]),
+        None
+    );
     for sender in others {
         first_pieces(links, sender);
         assert!(links.peers.get(sender).unwrap().reassembly_bytes() <= REASSEMBLY_BYTES);
     }
-    assert_eq!(links.reassembly_bytes, held(links));
+    assert_eq!(links.peers.reassembly_bytes, held(links));
     assert!(held(links) > REASSEMBLY_BYTES_IN_ALL / 2);
     assert!(held(links) <= REASSEMBLY_BYTES_IN_ALL);
-    let whole = links.reassemble(honest, 1, (1, 2), vec![2; 1_000]);
+    let whole = links.peers.reassemble(honest, 1, (1, 2), vec![2; 1_000]);
     assert_eq!(
         whole.map(|whole| whole.len()),
         Some(2_000),
@@ -46,5 +51,5 @@ fn first_pieces_of_all_members_hold_bounded_bytes() {
     for sender in others {
         links.forget(sender, LinkEnd::Silent);
     }
-    assert_eq!((links.reassembly_bytes, held(links)), (0, 0));
+    assert_eq!((links.peers.reassembly_bytes, held(links)), (0, 0));
 }

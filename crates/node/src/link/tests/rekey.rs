@@ -317,7 +317,7 @@ fn packets_of_dropped_keys_are_refused() {
     net.members[0].links.rekey(now, b);
     net.settle();
     assert_eq!(rekeys(&net), [1, 1]);
-    let sessions = |net: &Net| net.members[1].links.indices.len();
+    let sessions = |net: &Net| net.members[1].links.indices.sessions.len();
     assert_eq!(sessions(&net), 2);
     net.pass(Duration::from_secs(5));
     for packet in &late {

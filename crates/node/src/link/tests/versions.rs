@@ -38,7 +38,7 @@ fn is_newest(net: &Net, packet: &[u8]) -> bool {
         return false;
     };
     let read = |member: &Member| {
-        handshake::respond(&member.links.identity, LinkVersion::Newest, noise).is_ok()
+        handshake::respond(&member.links.own.identity, LinkVersion::Newest, noise).is_ok()
     };
     net.members.iter().any(read)
 }
@@ -49,9 +49,12 @@ fn peer_of_release_before_gets_a_link() {
     net.connect(0, 1);
     pass_without_newest(&mut net);
     assert!(net.members[0].links.is_up(&b) && net.members[1].links.is_up(&a));
-    let spoken = net.members[0].links.version(&b);
+    let spoken = net.members[0].links.versions().of(&b);
     assert_eq!(spoken, Some(LinkVersion::Earlier));
-    assert_eq!(net.members[1].links.version(&a), Some(LinkVersion::Earlier));
+    assert_eq!(
+        net.members[1].links.versions().of(&a),
+        Some(LinkVersion::Earlier)
+    );
 }
 
 /// What keeps packets back does not lead to an older version once the newest was spoken.
@@ -60,7 +63,10 @@ fn known_peer_is_not_downgraded() {
     let (mut net, _, b) = Net::pair();
     net.connect(0, 1);
     net.settle();
-    assert_eq!(net.members[0].links.version(&b), Some(LinkVersion::Newest));
+    assert_eq!(
+        net.members[0].links.versions().of(&b),
+        Some(LinkVersion::Newest)
+    );
     let now = net.now;
     net.members[0].links.close(now, &b, LinkEnd::Unused);
     net.connect(0, 1);
@@ -78,7 +84,8 @@ fn version_two_handshakes_are_never_new() {
     };
     let earlier = LinkVersion::Earlier;
     let to = net.members[1].certificate.member();
-    let begun = handshake::Initiator::begin(&net.members[0].links.identity, &to, earlier, &shown);
+    let begun =
+        handshake::Initiator::begin(&net.members[0].links.own.identity, &to, earlier, &shown);
     let (_, noise) = begun.unwrap();
     let now = net.now;
     let links = &mut net.members[1].links;
@@ -92,7 +99,7 @@ fn other_versions_are_named_and_told() {
     for version in [LINK_OLDEST - 1, LINK + 1] {
         let (mut net, a, b) = Net::pair();
         let mut packet = initiation(&handshake::of_version(
-            &net.members[0].links.identity,
+            &net.members[0].links.own.identity,
             &b,
             version,
         ));
@@ -107,10 +114,10 @@ fn other_versions_are_named_and_told() {
         let counted = links.counters().handshakes_other_version;
         assert_eq!(counted, 1, "one a second");
         assert_eq!(
-            links.other_version(&a).map(|other| other.version),
+            links.versions().other(&a).map(|other| other.version),
             Some(version)
         );
-        assert_eq!(links.other_version(&b), None);
+        assert_eq!(links.versions().other(&b), None);
         let (_, answer) = links.poll_transmit(now).unwrap();
         assert!(answer.len() < packet.len(), "no amplifier");
         let told = Packet::parse(&answer);
@@ -143,15 +150,15 @@ fn told_versions_count_for_own_initiations_only() {
     links.handle_packet(now, to.clone(), &answer(&[9; 16], later, last));
     links.handle_packet(now, to.clone(), &answer(&name, LINK, last));
     links.handle_packet(now, host(9), &answer(&name, later, last));
-    assert_eq!(links.other_version(&b), None);
+    assert_eq!(links.versions().other(&b), None);
     links.handle_packet(now, to, &answer(&name, later, last));
     assert_eq!(
-        links.other_version(&b).map(|other| other.version),
+        links.versions().other(&b).map(|other| other.version),
         Some(last)
     );
     // It proves nothing, and so ends nothing.
     net.members[1].links.handle_packet(now, address(1), &packet);
     net.settle();
     assert!(net.members[0].links.is_up(&b));
-    assert_eq!(net.members[0].links.other_version(&b), None);
+    assert_eq!(net.members[0].links.versions().other(&b), None);
 }

@@ -34,7 +34,7 @@ impl Core {
 
     /// Why there can be no link with this member, if it is for its version.
     pub(in crate::member) fn other_version(&self, member: &MemberId) -> Option<String> {
-        self.links.other_version(member).map(in_words)
+        self.links.versions().other(member).map(in_words)
     }
 }
 

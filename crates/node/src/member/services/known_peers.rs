@@ -76,7 +76,7 @@ impl KnownPeers {
                 address: path.map(ToString::to_string),
                 via: path.and_then(|path| core.directory.relay_name(path)),
                 heard: heard.or(peer.heard),
-                link_version: core.links.version(member).map(LinkVersion::number),
+                link_version: core.links.versions().of(member).map(LinkVersion::number),
                 ..peer.clone()
             };
             (*member, shown)
@@ -99,7 +99,7 @@ impl Service for KnownPeers {
     fn on_link(&mut self, core: &mut Core, event: LinkEvent) {
         match event {
             LinkEvent::Up(member) => {
-                if core.links.version(&member) == Some(LinkVersion::Newest) {
+                if core.links.versions().of(&member) == Some(LinkVersion::Newest) {
                     core.send(&member, LinkMessage::Release(RELEASE.to_owned()));
                 }
                 let peer = self.entry(member);

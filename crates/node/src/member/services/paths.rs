@@ -103,7 +103,7 @@ impl Known<'_> {
             .into_iter();
         let configured = configured.filter(|address| !shown.contains(&address.to_string()));
         paths.extend(configured.filter_map(|address| self.of_configured(address, linked)));
-        let version = self.core.links.version(&member).filter(|_| linked);
+        let version = self.core.links.versions().of(&member).filter(|_| linked);
         PathsStatus {
             peer: certificate.name().to_string(),
             linked,

@@ -78,7 +78,7 @@ impl Ring {
 
     /// A router of release 0.2 reads views of version 1 only.
     fn note_version(&mut self, core: &mut Core, member: &MemberId) {
-        let earlier = core.links.version(member) == Some(LinkVersion::Earlier);
+        let earlier = core.links.versions().of(member) == Some(LinkVersion::Earlier);
         if earlier && core.ring_key_of(member).is_some() {
             self.earlier_until = Some(core.now + EARLIER_VIEWS);
             if let Some(chord) = &mut core.chord {
@@ -225,7 +225,7 @@ impl Service for Ring {
 
     fn on_deadline(&mut self, core: &mut Core) {
         let earlier = |(member, _): (&MemberId, &Peer)| {
-            let version = core.links.version(member);
+            let version = core.links.versions().of(member);
             version == Some(LinkVersion::Earlier) && core.ring_key_of(member).is_some()
         };
         let near = core.links.up().any(earlier);
