@@ -1,15 +1,11 @@
 //! Members that leave their ring for good.
 
 use std::fs;
-use std::time::Duration;
 
-use ringway_testbed::{Ring, RingBuilder, TestbedError, wait_until};
+use ringway_testbed::{Ring, RingBuilder};
 use serde_json::Value;
 
 use super::program;
-
-/// How long each part may take; generous, the machine is busy.
-const DEADLINE: Duration = Duration::from_secs(120);
 
 fn entry(ring: &Ring, name: &str) -> Value {
     let members = ring.owner_call(&["ring", "members"]).unwrap();
