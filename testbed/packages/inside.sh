@@ -1,6 +1,7 @@
 #!/bin/bash
 # Runs in a booted system of its own: what an administrator does with the packages, and expects.
-# Each step prints a line; the last one is PASSED.
+# Each step prints a line; the last one is PASSED. The system is booted twice: all that is between
+# first_boot and the end of it, then the rest.
 set -u
 cd /root/packages || exit 1
 export DEBIAN_FRONTEND=noninteractive HOME=/root
@@ -49,6 +50,7 @@ is_confined() {
     systemd-analyze security --no-pager "$1" | grep "Overall exposure level for $1: [0-3][.]"
 }
 mode() { stat -c '%a %U %G' "$1"; }
+as() { runuser -u "$1" -- env -C "/home/$1" "${@:2}"; }
 rules() { ip link show lan0 >/dev/null && iptables -t mangle -S; }
 
 install_all() {
@@ -59,6 +61,7 @@ install_all() {
 # Until its bus and its first units are there, systemd answers nothing.
 ip link set lo up
 
+first_boot() {
 holds "installs" install_all "$BEFORE"
 says "the program runs" "ringway" ringway --version
 holds "the manual is there" test -e /usr/share/man/man1/ringway-gate-up.1.gz
@@ -85,7 +88,6 @@ holds "invites" ringway ring invite lima --out /root/lima.invite
 # People: one of the group, one not, and one with a member of his own.
 for person in anna bert carl; do useradd --create-home "$person"; done
 usermod -aG ringway anna
-as() { runuser -u "$1" -- env -C "/home/$1" "${@:2}"; }
 until_true "the group uses the member" as anna ringway status
 refused "others do not" as bert ringway status
 until_true "a person joins" sh -c "runuser -u carl -- env HOME=/home/carl ringway join --listen 127.0.0.1:7500 < /root/lima.invite"
@@ -129,6 +131,22 @@ for unit in node authority gate; do
 done
 until_true "the member is who it was" as anna ringway status
 until_true "the gateway answers again" ringway gate status
+holds "the gateway begins with the system from now on" systemctl enable --quiet ringway-gate
+}
+
+if [ ! -e /root/booted ]; then
+    first_boot
+    touch /root/booted
+    echo REBOOT
+    exit 0
+fi
+
+# After a reboot all is there again, the gateway as soon as its interfaces are.
+for unit in node authority; do until_true "ringway-$unit runs after a reboot" systemctl is-active "ringway-$unit"; done
+until_true "the member is in its ring" as anna ringway status
+ip link add lan0 type veth peer name wan0 && ip link set lan0 up && ip link set wan0 up
+until_true "the gateway runs after a reboot" ringway gate status
+says "its rules are there" RINGWAY rules
 
 holds "removes" dpkg -r ringway-gate ringway-authority ringway-node
 for unit in node authority gate; do refused "ringway-$unit has ended" systemctl is-active "ringway-$unit"; done

@@ -69,21 +69,24 @@ Type=oneshot
 Environment=BEFORE=$before AFTER=$after
 ExecStart=/bin/bash /root/inside.sh
 ExecStopPost=/bin/systemctl --no-block poweroff
-StandardOutput=file:/root/result
-StandardError=file:/root/result
+StandardOutput=append:/root/result
+StandardError=append:/root/result
 [Install]
 WantedBy=default.target
 END
         systemctl --root="$system" --quiet enable inside.service
-        # For a system that hangs: a busy machine takes a minute.
-        timeout 900 systemd-nspawn --quiet --register=no --keep-unit --private-network --directory="$system" --boot \
-            >"$system/root/console" 2>&1 </dev/null
+        # Twice: what has to survive a reboot is looked at then. The time is for a system that hangs.
+        for boot in first second; do
+            timeout 900 systemd-nspawn --quiet --register=no --keep-unit --private-network --directory="$system" --boot \
+                >"$system/root/console.$boot" 2>&1 </dev/null
+            grep -q '^REBOOT$' "$system/root/result" 2>/dev/null || break
+        done
         if grep -q '^PASSED$' "$system/root/result" 2>/dev/null; then
             printf '%s: %s\n' "$suite" "$(grep -c '^ok ' "$system/root/result") steps passed"
         else
             failed=1
             printf '%s: FAILED\n' "$suite" >&2
-            cat "$system/root/result" >&2 || tail -n 30 "$system/root/console" >&2
+            cat "$system/root/result" >&2 || tail -n 30 "$system"/root/console.* >&2
         fi
         rm -rf "$system"
     done
