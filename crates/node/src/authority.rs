@@ -42,8 +42,8 @@ use zeroize::Zeroizing;
 pub use self::address::{AddressChange, ListenChange, RingAddress};
 pub use self::admit::Admitted;
 pub use self::backup::{Backup, BackupContents, BackupError, BackupKey, Lock, Opener, Sealed};
-pub use self::kept::KeptServer;
-pub use self::listing::Listing;
+pub use self::kept::{KeptServer, KeptServers};
+pub use self::listing::{Listing, MemberDirectory};
 pub use self::moving::{InvalidNewAddress, NewAddress};
 pub use self::publish::{
     DnsServer, Fault, InvalidDnsServer, Publication, PublishError, TsigKey, TsigKeyError,
@@ -61,7 +61,7 @@ pub use self::site::Site;
 pub use self::standby::{Promoted, Standing};
 pub(crate) use self::store::MIGRATIONS;
 use self::store::Store;
-pub use self::store::{MemberEntry, MemberState, OpenInvite};
+pub use self::store::{Invites, MemberEntry, MemberState, OpenInvite};
 #[cfg(feature = "fuzzing")]
 pub(crate) use self::{
     dns_tcp::decode_anything as decode_query, publish::decode_anything as decode_update,
@@ -70,9 +70,9 @@ use crate::certificate::{Certificate, CertificateFields, InvalidName, Name, Ring
 use crate::clock::unix_seconds;
 use crate::database::DatabaseError;
 use crate::endpoint::Endpoint;
-use crate::enrol::{self, Refusal};
+use crate::enrol;
 use crate::home;
-use crate::identity::{Identity, IdentityError, noise_public};
+use crate::identity::{Identity, IdentityError};
 use crate::invite::{Invite, SpokenInvite, WORDS};
 use crate::limits::{CERTIFICATE_LIFETIMES, CLOCK_SKEW, KEPT_SERVERS, REVOCATIONS, SUCCESSORS};
 use crate::sso::Refused;
@@ -322,6 +322,13 @@ pub struct InitOptions {
     pub lifetime: Duration,
 }
 
+impl InitOptions {
+    /// Until when a certificate is good that is issued `now`, both in Unix seconds.
+    pub(crate) fn ends(&self, now: u64) -> u64 {
+        now + self.lifetime.as_secs()
+    }
+}
+
 /// Who is invited as what.
 #[derive(Clone, Debug)]
 pub struct InviteOptions {
@@ -533,23 +540,6 @@ impl Authority {
         })
     }
 
-    /// The invite with this id, if the holder of the X25519 key `remote` may still use it. A used
-    /// one too: its user may repeat a join that was cut off.
-    pub(crate) fn usable_invite(
-        &self,
-        id: &[u8; 8],
-        remote: &[u8; 32],
-    ) -> Result<Result<store::InviteEntry, Refusal>, AuthorityError> {
-        let Some(invite) = self.store.invite(id)? else {
-            return Ok(Err(Refusal::Unknown));
-        };
-        Ok(match invite.used_by {
-            Some(user) if noise_public(&user) != Some(*remote) => Err(Refusal::Used),
-            None if invite.expires <= unix_seconds() => Err(Refusal::Expired),
-            _ => Ok(invite),
-        })
-    }
-
     /// Uses an invite: issues the certificate, once. The same member may ask again and gets the
     /// same one.
     pub(crate) fn enrol(
@@ -560,7 +550,7 @@ impl Authority {
     ) -> Result<Enrolled, AuthorityError> {
         let refuse = AuthorityError::EnrolmentRefused;
         let now = unix_seconds();
-        let invite = self.store.invite(id)?.ok_or(refuse(
+        let invite = self.store.invites().get(id)?.ok_or(refuse(
             "the invite is not known to this ring, or a newer one has replaced it",
         ))?;
         let certificate = match invite.used_by {
@@ -609,7 +599,8 @@ impl Authority {
             }
             (Role::Router, Some(_)) | (Role::Leaf, None) => {}
         }
-        if let Some(back) = self.recertify(&invite.name, member, address, now)? {
+        let ends = self.store.options().ends(now);
+        if let Some(back) = self.recertify(&invite.name, member, address, now, ends)? {
             self.store.use_invite_again(&invite.id, &back, now)?;
             return Ok(back.certificate);
         }
@@ -627,7 +618,7 @@ impl Authority {
         address: Option<SocketAddr>,
         now: u64,
     ) -> Result<Certificate, AuthorityError> {
-        let ends = now + self.store.options().lifetime.as_secs();
+        let ends = self.store.options().ends(now);
         self.certify_until(name, member, address, now, ends)
     }
 
@@ -674,20 +665,10 @@ impl Authority {
         self.store.members(&self.ring_id(), unix_seconds())
     }
 
-    /// Unused invites, oldest first, also those that have run out.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub fn open_invites(&self) -> Result<Vec<OpenInvite>, AuthorityError> {
-        Ok(self.store.open_invites(unix_seconds())?)
-    }
-
-    /// Makes an unused invite worthless; false if there is none for the name.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub fn withdraw_invite(&mut self, name: &str) -> Result<bool, AuthorityError> {
-        Ok(self.store.withdraw_invites(name)?)
+    /// The invites that there are.
+    #[must_use]
+    pub fn invites(&self) -> Invites<'_> {
+        self.store.invites()
     }
 
     /// Ends a membership: the certificate leaves DNS and its serial enters the owner's statement.

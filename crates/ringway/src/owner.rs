@@ -184,7 +184,7 @@ async fn serve(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
     let mut shutdown = pin!(supervisor.told_of(shutdown));
     let authority = open(context, args.folder.dir.clone())?;
     let ring = authority.ring();
-    let kept = authority.kept_servers()?;
+    let kept = authority.kept().all()?;
     if let Err(error) = authority.check_current() {
         // Its records are better than none: nothing new is signed.
         context
@@ -406,7 +406,7 @@ async fn revoke(context: &Context, args: &RevokeArgs) -> Result<(), Failure> {
     let member = match authority.revoke(&args.name) {
         Ok(member) => member,
         // No member has the name, but an open invite may still give it out.
-        Err(error) if error.is_usage() && authority.withdraw_invite(&args.name)? => {
+        Err(error) if error.is_usage() && authority.invites().withdraw(&args.name)? => {
             let object = serde_json::json!({ "name": args.name });
             return context
                 .output

@@ -152,11 +152,6 @@ impl Authority {
         self.store.set_sites(&dns, &enrol)?;
         self.address()
     }
-
-    /// Takes over what a command has changed meanwhile.
-    pub(super) fn read_options(&mut self) -> Result<(), AuthorityError> {
-        Ok(self.store.read_options()?)
-    }
 }
 
 impl Store {

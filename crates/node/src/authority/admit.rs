@@ -65,7 +65,8 @@ impl Authority {
             ));
         }
         let name = request.name().clone();
-        if let Some(back) = self.recertify(&name, request.member(), address, now)? {
+        let ends = self.store.options().ends(now);
+        if let Some(back) = self.recertify(&name, request.member(), address, now, ends)? {
             self.store.admit_again(&back, now)?;
             return Ok(back.certificate);
         }

@@ -19,21 +19,9 @@ pub(super) struct Back {
 }
 
 impl Authority {
-    /// A certificate for a key that this ring knows; none if it does not. It counts when it is
-    /// stored.
+    /// A certificate for a key that this ring knows, good until `ends`, Unix seconds; none if it
+    /// does not know the key. It counts when it is stored.
     pub(super) fn recertify(
-        &mut self,
-        name: &Name,
-        member: MemberId,
-        address: Option<SocketAddr>,
-        now: u64,
-    ) -> Result<Option<Back>, AuthorityError> {
-        let ends = now + self.store.options().lifetime.as_secs();
-        self.recertify_until(name, member, address, now, ends)
-    }
-
-    /// As [`Authority::recertify`]; the certificate is good until `ends`, Unix seconds.
-    pub(super) fn recertify_until(
         &mut self,
         name: &Name,
         member: MemberId,

@@ -213,7 +213,7 @@ impl Authority {
     /// # Errors
     /// When this folder is a standby's, or the database fails.
     pub fn back_up(&mut self) -> Result<Backup, AuthorityError> {
-        self.check_no_standby()?;
+        self.store.standby().check_none()?;
         Ok(Backup {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             made: unix_seconds(),
@@ -281,8 +281,8 @@ impl Backup {
         let ring = authority.ring();
         let members = authority.members()?;
         let open = members.iter().filter(|member| member.is_active()).count();
-        let invites = authority.open_invites()?;
-        let servers = authority.kept_servers()?;
+        let invites = authority.invites().open()?;
+        let servers = authority.kept().all()?;
         Ok(BackupContents {
             domain: ring.domain,
             ring: ring.ring,

@@ -5,7 +5,7 @@
 
 use rusqlite::params;
 
-use super::store::Store;
+use super::store::Tables;
 use super::{AuthorityError, SharedAuthority};
 use crate::database::DatabaseError;
 use crate::endpoint::Endpoint;
@@ -22,7 +22,10 @@ pub(super) async fn tell(authority: SharedAuthority) {
         let read = authority.with(|authority| {
             // A standby has nothing to say, and a fenced one no right to.
             authority.check_current()?;
-            Ok((authority.store.former()?, authority.statement()?))
+            Ok((
+                Former(authority.store.tables()).all()?,
+                authority.statement()?,
+            ))
         });
         let Ok((former, statement)) = read.await else {
             continue;
@@ -44,7 +47,7 @@ async fn tell_one(authority: &SharedAuthority, address: &Endpoint, statement: &S
     tracing::warn!(%address, "the authority before is back, and was told that it is fenced");
     let address = address.clone();
     let told = authority.with(move |authority| {
-        let told = authority.store.told(&address);
+        let told = Former(authority.store.tables()).told(&address);
         told.map_err(AuthorityError::from)
     });
     if let Err(error) = told.await {
@@ -52,12 +55,15 @@ async fn tell_one(authority: &SharedAuthority, address: &Endpoint, statement: &S
     }
 }
 
-impl Store {
+/// The authorities that have not been told yet.
+struct Former<'a>(Tables<'a>);
+
+impl Former<'_> {
     /// Where authorities of earlier terms were, that have not been told.
-    fn former(&self) -> Result<Vec<Endpoint>, DatabaseError> {
-        let fail = self.fail();
+    fn all(&self) -> Result<Vec<Endpoint>, DatabaseError> {
+        let fail = self.0.fail();
         let query = "SELECT enrol FROM former";
-        let mut statement = self.connection.prepare(query).map_err(&fail)?;
+        let mut statement = self.0.connection.prepare(query).map_err(&fail)?;
         let rows = statement
             .query_map([], |row| row.get::<_, String>(0))
             .map_err(&fail)?;
@@ -70,9 +76,8 @@ impl Store {
 
     fn told(&self, address: &Endpoint) -> Result<(), DatabaseError> {
         let forget = "DELETE FROM former WHERE enrol = ?1";
-        let forgotten = self
-            .connection
-            .execute(forget, params![address.to_string()]);
-        forgotten.map(|_| ()).map_err(self.fail())
+        let arguments = params![address.to_string()];
+        let forgotten = self.0.connection.execute(forget, arguments);
+        forgotten.map(|_| ()).map_err(self.0.fail())
     }
 }

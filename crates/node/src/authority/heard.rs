@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use ringway_transport::MemberId;
 use rusqlite::params;
 
-use super::store::Store;
+use super::store::Tables;
 use super::{Authority, AuthorityError};
 use crate::clock::unix_seconds;
 use crate::database::DatabaseError;
@@ -21,13 +21,47 @@ pub(super) struct Heard {
     pub(super) version: Option<String>,
 }
 
-impl Authority {
+/// When members were heard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hearing<'a>(Tables<'a>);
+
+impl<'a> Hearing<'a> {
+    pub(super) fn of(tables: Tables<'a>) -> Hearing<'a> {
+        Hearing(tables)
+    }
+
     /// Notes that a member has shown itself now; without a version the one that is known stays.
     /// It is no reason for the member's request to fail.
-    pub(crate) fn note_heard(&mut self, member: &MemberId, version: Option<&str>) {
-        if let Err(error) = self.store.hear(member, unix_seconds(), version) {
+    pub(crate) fn note(&self, member: &MemberId, version: Option<&str>) {
+        let query = "INSERT INTO heard VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE
+            SET at = max(at, ?2), version = ifnull(?3, version)";
+        let member = member.as_bytes();
+        let arguments = params![&member[..], unix_seconds(), version];
+        let heard = self.0.connection.execute(query, arguments);
+        if let Err(error) = heard.map_err(self.0.fail()) {
             tracing::warn!(%error, "when a member was heard could not be noted");
         }
+    }
+
+    /// Of all members, by id.
+    pub(super) fn all(&self) -> Result<BTreeMap<[u8; 32], Heard>, DatabaseError> {
+        let fail = self.0.fail();
+        let query = "SELECT member, at, version FROM heard";
+        let mut statement = self.0.connection.prepare(query).map_err(&fail)?;
+        let rows = statement
+            .query_map([], |row| {
+                let (at, version) = (row.get(1)?, row.get(2)?);
+                Ok((row.get(0)?, Heard { at, version }))
+            })
+            .map_err(&fail)?;
+        rows.collect::<Result<_, _>>().map_err(fail)
+    }
+}
+
+impl Authority {
+    /// When members were heard.
+    pub(crate) fn hearing(&self) -> Hearing<'_> {
+        self.store.hearing()
     }
 
     /// A report of a member in good standing.
@@ -41,38 +75,7 @@ impl Authority {
         let refuse = AuthorityError::EnrolmentRefused;
         holder.ok_or(refuse(super::rotate::UNKNOWN))?;
         let version = crate::text::printable(version, crate::limits::VERSION_CHARACTERS);
-        self.note_heard(member, Some(&version));
+        self.hearing().note(member, Some(&version));
         Ok(())
-    }
-}
-
-impl Store {
-    fn hear(
-        &self,
-        member: &MemberId,
-        now: u64,
-        version: Option<&str>,
-    ) -> Result<(), DatabaseError> {
-        let query = "INSERT INTO heard VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE
-            SET at = max(at, ?2), version = ifnull(?3, version)";
-        let member = member.as_bytes();
-        let heard = self
-            .connection
-            .execute(query, params![&member[..], now, version]);
-        heard.map(|_| ()).map_err(self.fail())
-    }
-
-    /// Of all members, by id.
-    pub(super) fn heard(&self) -> Result<BTreeMap<[u8; 32], Heard>, DatabaseError> {
-        let fail = self.fail();
-        let query = "SELECT member, at, version FROM heard";
-        let mut statement = self.connection.prepare(query).map_err(&fail)?;
-        let rows = statement
-            .query_map([], |row| {
-                let (at, version) = (row.get(1)?, row.get(2)?);
-                Ok((row.get(0)?, Heard { at, version }))
-            })
-            .map_err(&fail)?;
-        rows.collect::<Result<_, _>>().map_err(fail)
     }
 }

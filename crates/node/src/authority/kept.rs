@@ -2,16 +2,20 @@
 //! revoke` update them without being asked.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use rusqlite::params;
 
 use super::publish::{self, Turn};
+use super::store::{Tables, parsed};
 use super::{
     Authority, AuthorityError, DnsServer, Publication, PublishError, SharedAuthority, TsigKey,
 };
-use crate::limits::{KEPT_RETRY, KEPT_REVIEW};
+use crate::limits::{KEPT_RETRY, KEPT_REVIEW, KEPT_SERVERS};
 
 /// How often it is looked whether the ring has changed.
 const LOOK: Duration = Duration::from_millis(500);
@@ -30,17 +34,23 @@ pub struct KeptServer {
     pub generation: Option<u64>,
 }
 
-impl Authority {
+/// The DNS servers that are kept current.
+#[derive(Clone, Copy, Debug)]
+pub struct KeptServers<'a>(Tables<'a>);
+
+impl KeptServers<'_> {
     /// From now on `server` is kept current, with the key in `key_file`.
     ///
     /// # Errors
     /// When there are too many such servers, or the database fails.
-    pub fn keep_server(
-        &mut self,
-        server: &DnsServer,
-        key_file: &Path,
-    ) -> Result<(), AuthorityError> {
-        if self.store.keep_server(&server.to_string(), key_file)? {
+    pub fn keep(&self, server: &DnsServer, key_file: &Path) -> Result<(), AuthorityError> {
+        let query = "INSERT INTO servers SELECT ?1, ?2, NULL
+            WHERE (SELECT count(*) FROM servers WHERE server <> ?1) < ?3
+            ON CONFLICT DO UPDATE SET key_file = ?2";
+        let key_file = key_file.as_os_str().as_bytes();
+        let arguments = params![server.to_string(), key_file, KEPT_SERVERS];
+        let kept = self.0.connection.execute(query, arguments);
+        if kept.map_err(self.0.fail())? > 0 {
             Ok(())
         } else {
             Err(AuthorityError::TooManyServers)
@@ -51,16 +61,50 @@ impl Authority {
     ///
     /// # Errors
     /// When the database fails.
-    pub fn forget_server(&mut self, server: &DnsServer) -> Result<bool, AuthorityError> {
-        Ok(self.store.forget_server(&server.to_string())?)
+    pub fn forget(&self, server: &DnsServer) -> Result<bool, AuthorityError> {
+        let query = "DELETE FROM servers WHERE server = ?1";
+        let arguments = params![server.to_string()];
+        let forgotten = self.0.connection.execute(query, arguments);
+        Ok(forgotten.map_err(self.0.fail())? > 0)
     }
 
-    /// The servers that are kept current.
+    /// All of them, by name.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn kept_servers(&self) -> Result<Vec<KeptServer>, AuthorityError> {
-        Ok(self.store.servers()?)
+    pub fn all(&self) -> Result<Vec<KeptServer>, AuthorityError> {
+        let fail = self.0.fail();
+        let query = "SELECT server, key_file, generation FROM servers ORDER BY server";
+        let mut statement = self.0.connection.prepare(query).map_err(&fail)?;
+        let rows = statement
+            .query_map([], |row| {
+                let key_file: Vec<u8> = row.get(1)?;
+                Ok(KeptServer {
+                    server: parsed(row, 0)?,
+                    key_file: PathBuf::from(OsString::from_vec(key_file)),
+                    generation: row.get(2)?,
+                })
+            })
+            .map_err(&fail)?;
+        Ok(rows.collect::<Result<_, _>>().map_err(fail)?)
+    }
+
+    /// `server` has got this statement. An older number does not replace a newer one.
+    fn note_published(&self, server: &DnsServer, statement: u64) -> Result<(), AuthorityError> {
+        let query =
+            "UPDATE servers SET generation = max(ifnull(generation, 0), ?2) WHERE server = ?1";
+        let arguments = params![server.to_string(), statement];
+        let set = self.0.connection.execute(query, arguments);
+        set.map_err(self.0.fail())?;
+        Ok(())
+    }
+}
+
+impl Authority {
+    /// The DNS servers that are kept current.
+    #[must_use]
+    pub fn kept(&self) -> KeptServers<'_> {
+        KeptServers(self.store.tables())
     }
 
     /// Updates one of them, with the key in its file.
@@ -70,12 +114,9 @@ impl Authority {
     pub async fn update_kept(&self, kept: &KeptServer) -> Result<Publication, PublishError> {
         let key = TsigKey::read(&kept.key_file)?;
         let publication = self.publish_to(&kept.server, &key).await?;
-        self.note_published(&kept.server, publication.statement)?;
+        self.kept()
+            .note_published(&kept.server, publication.statement)?;
         Ok(publication)
-    }
-
-    fn note_published(&self, server: &DnsServer, statement: u64) -> Result<(), AuthorityError> {
-        Ok(self.store.set_published(&server.to_string(), statement)?)
     }
 }
 
@@ -100,8 +141,8 @@ pub(super) async fn keep_current(authority: SharedAuthority) {
         let read = authority
             .with(|authority| {
                 // A standby leaves them to the authority until it is promoted.
-                let servers = match authority.check_no_standby() {
-                    Ok(()) => authority.kept_servers()?,
+                let servers = match authority.store.standby().check_none() {
+                    Ok(()) => authority.kept().all()?,
                     Err(AuthorityError::Standby { .. }) => Vec::new(),
                     Err(error) => return Err(error),
                 };
@@ -195,7 +236,7 @@ async fn update(
         };
         let (server, statement) = (kept.server.clone(), publication.statement);
         authority
-            .with(move |authority| authority.note_published(&server, statement))
+            .with(move |authority| authority.kept().note_published(&server, statement))
             .await?;
         Ok(publication)
     };

@@ -1,12 +1,13 @@
 //! Whether members may have the list of members, and the list.
 
+use ringway_transport::Signer as _;
 use rusqlite::params;
 
 use super::store::Store;
 use super::{Authority, AuthorityError};
 use crate::certificate::Certificate;
 use crate::clock::unix_seconds;
-use crate::database::DatabaseError;
+use crate::identity::Identity;
 use crate::member_list::{Listed, sign_page};
 
 /// Who may see who is in the ring.
@@ -31,35 +32,51 @@ impl Listing {
     }
 }
 
-impl Authority {
+/// What members may learn of each other.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberDirectory<'a> {
+    store: &'a Store,
+    root: &'a Identity,
+}
+
+impl MemberDirectory<'_> {
     /// Who may see who is in the ring.
     ///
     /// # Errors
     /// When the database fails.
     pub fn listing(&self) -> Result<Listing, AuthorityError> {
-        Ok(self.store.listing()?)
+        let query = "SELECT listing FROM ring";
+        let found: String = self
+            .store
+            .connection
+            .query_row(query, [], |row| row.get(0))
+            .map_err(self.store.fail())?;
+        Ok(match found.as_str() {
+            "members" => Listing::Members,
+            _ => Listing::Owner,
+        })
     }
 
     /// Changes that. It counts at once; what members have seen they know.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn set_listing(&mut self, listing: Listing) -> Result<(), AuthorityError> {
-        Ok(self.store.set_listing(listing)?)
+    pub fn set_listing(&self, listing: Listing) -> Result<(), AuthorityError> {
+        let change = "UPDATE ring SET listing = ?1";
+        let arguments = params![listing.as_str()];
+        let changed = self.store.connection.execute(change, arguments);
+        changed.map_err(self.store.fail())?;
+        Ok(())
     }
 
     /// Page `page` of the list of members, for the holder of the certificate `shown`, who has
     /// proved to be that.
-    pub(crate) fn list_page(
-        &self,
-        shown: &Certificate,
-        page: u32,
-    ) -> Result<Vec<u8>, AuthorityError> {
+    pub(crate) fn page(&self, shown: &Certificate, page: u32) -> Result<Vec<u8>, AuthorityError> {
         let refuse = AuthorityError::EnrolmentRefused;
         if self.listing()? == Listing::Owner {
             return Err(refuse("the ring's owner gives no list of members"));
         }
-        let ring = self.ring_id();
+        let ring = self.root.member();
         let valid = self.store.valid_certificates(&ring, unix_seconds())?;
         // A certificate that has been renewed is good as well: the key is the same.
         if !valid.iter().any(|valid| valid.member() == shown.member()) {
@@ -71,26 +88,17 @@ impl Authority {
         };
         let mut members: Vec<Listed> = valid.iter().map(listed).collect();
         members.sort_by(|a, b| a.name.as_str().cmp(b.name.as_str()));
-        Ok(sign_page(self.root(), &members, page))
+        Ok(sign_page(self.root, &members, page))
     }
 }
 
-impl Store {
-    fn listing(&self) -> Result<Listing, DatabaseError> {
-        let query = "SELECT listing FROM ring";
-        let found: String = self
-            .connection
-            .query_row(query, [], |row| row.get(0))
-            .map_err(self.fail())?;
-        Ok(match found.as_str() {
-            "members" => Listing::Members,
-            _ => Listing::Owner,
-        })
-    }
-
-    fn set_listing(&self, listing: Listing) -> Result<(), DatabaseError> {
-        let change = "UPDATE ring SET listing = ?1";
-        let changed = self.connection.execute(change, params![listing.as_str()]);
-        changed.map(|_| ()).map_err(self.fail())
+impl Authority {
+    /// What members may learn of each other.
+    #[must_use]
+    pub fn directory(&self) -> MemberDirectory<'_> {
+        MemberDirectory {
+            store: &self.store,
+            root: &self.root,
+        }
     }
 }

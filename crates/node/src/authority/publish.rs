@@ -250,7 +250,7 @@ impl Authority {
                 ..
             } => {
                 // It may be known by now: the folder was recovered meanwhile.
-                self.store.keep_news(statement)?;
+                self.store.news().keep(statement)?;
                 Ok(())
             }
             _ => Ok(()),
@@ -278,7 +278,7 @@ impl Authority {
             domain: self.store.options().domain.clone(),
             records,
             former,
-            ended: self.store.ended_serials()?,
+            ended: self.store.news().ended_serials()?,
         })
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
 use super::renew::renew;
-use super::store::{Store, count_change, immediate, record};
+use super::store::{Store, Tables, count_change, immediate, record};
 use super::{Authority, AuthorityError, Standing};
 use crate::certificate::{Certificate, RingId};
 use crate::clock::{time_of, unix_seconds};
@@ -54,12 +54,12 @@ impl Authority {
             AuthorityError::EnrolmentRefused("what was brought is no statement of this ring")
         };
         let statement = Statement::decode(statement, &ring).map_err(foreign)?;
-        let news = self.store.keep_news(&statement)?;
+        let news = self.store.news().keep(&statement)?;
         // Each member knows its own certificate, and may come later than all others.
         if let Ok(certificate) = Certificate::decode(certificate, &ring)
-            && !self.store.knows_certificate(&certificate)?
+            && !self.store.news().knows_certificate(&certificate)?
         {
-            self.store.keep_found_certificate(&certificate)?;
+            self.store.news().keep_certificate(&certificate)?;
             if self.check_current().is_ok() {
                 let names = self.store.admit_brought(&ring, unix_seconds())?;
                 tracing::warn!(
@@ -86,7 +86,7 @@ impl Authority {
             Standing::Fenced { term, now } => Err(AuthorityError::Fenced { term, now }),
             Standing::Old => {
                 let known = self.store.generation()?;
-                let found = self.store.found(&self.ring_id())?;
+                let found = self.store.news().found(&self.ring_id())?;
                 let found = found.iter().map(Statement::number).max().unwrap_or(known);
                 Err(AuthorityError::Restored { known, found })
             }
@@ -111,11 +111,19 @@ impl Authority {
     }
 }
 
-impl Store {
+/// What was brought that this folder knows nothing of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct News<'a>(Tables<'a>);
+
+impl<'a> News<'a> {
+    pub(super) fn of(tables: Tables<'a>) -> News<'a> {
+        News(tables)
+    }
+
     /// Serials of all certificates that are known to have ended, also those that have expired
     /// since.
     pub(super) fn ended_serials(&self) -> Result<BTreeSet<u64>, DatabaseError> {
-        ended_serials(&self.connection).map_err(self.fail())
+        ended_serials(self.0.connection).map_err(self.0.fail())
     }
 
     /// True if the member has this certificate here, or a newer one.
@@ -124,18 +132,19 @@ impl Store {
         let member = certificate.member();
         let arguments = params![&member.as_bytes()[..], certificate.serial()];
         let known = self
+            .0
             .connection
             .query_row(query, arguments, |row| row.get(0));
-        known.map_err(self.fail())
+        known.map_err(self.0.fail())
     }
 
     /// Keeps a statement, if it says what is not known here; answers whether it does.
-    pub(super) fn keep_news(&self, statement: &Statement) -> Result<bool, DatabaseError> {
-        let fail = self.fail();
+    pub(super) fn keep(&self, statement: &Statement) -> Result<bool, DatabaseError> {
+        let fail = self.0.fail();
         // Another process may recover the folder meanwhile: what was news before would stay, and
         // the folder would count as an old copy again.
         let transaction =
-            Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+            Transaction::new_unchecked(self.0.connection, TransactionBehavior::Immediate)
                 .map_err(&fail)?;
         let known = ended_serials(&transaction).map_err(&fail)?;
         let generation = "SELECT generation FROM ring";
@@ -149,20 +158,23 @@ impl Store {
     }
 
     pub(super) fn found(&self, ring: &RingId) -> Result<Vec<Statement>, DatabaseError> {
-        found(&self.connection, ring).map_err(self.fail())
+        found(self.0.connection, ring).map_err(self.0.fail())
     }
 
     /// One for each member; past the bound no more are taken.
-    fn keep_found_certificate(&self, certificate: &Certificate) -> Result<(), DatabaseError> {
+    fn keep_certificate(&self, certificate: &Certificate) -> Result<(), DatabaseError> {
         let keep = "INSERT OR IGNORE INTO found_certificates SELECT ?1, ?2
             WHERE (SELECT count(*) FROM found_certificates) < ?3";
         let (serial, bytes) = (certificate.serial(), certificate.as_bytes());
         let kept = self
+            .0
             .connection
             .execute(keep, params![serial, bytes, FOUND_CERTIFICATES]);
-        kept.map(|_| ()).map_err(self.fail())
+        kept.map(|_| ()).map_err(self.0.fail())
     }
+}
 
+impl Store {
     /// Takes the certificates in that have been brought, where nothing else has to be.
     fn admit_brought(&mut self, ring: &RingId, now: u64) -> Result<Vec<String>, DatabaseError> {
         let fail = self.fail();

@@ -50,7 +50,7 @@ impl Authority {
             return Ok(None);
         };
         if request.is_by(&own.member(), &ring) {
-            self.note_heard(&own.member(), None);
+            self.hearing().note(&own.member(), None);
             self.renew_at(own.as_bytes(), now).map(Some)
         } else {
             Ok(None)
@@ -92,7 +92,10 @@ impl Authority {
                 "two thirds of the certificate's time are not over yet: it is not renewed before",
             ));
         }
-        let ends = self.renewed_until(&newest.member(), newest.not_after(), now)?;
+        let lasting = self.store.options().ends(now);
+        let (member, has) = (newest.member(), newest.not_after());
+        let persons = self.store.persons();
+        let ends = persons.renewed_until(&member, has, now, lasting)?;
         self.check_current()?;
         let certificate = self.next_of(&newest, now, ends)?;
         if self

@@ -145,7 +145,7 @@ fn check_feedable(dir: &Path, backup: &Backup, standby: bool) -> Result<Own, Bac
         return Err(BackupError::OtherRing { folder, domain });
     }
     // A fenced one goes on where it was.
-    Ok(there.store.own_place()?.unwrap_or(Own {
+    Ok(there.store.standby().own_place()?.unwrap_or(Own {
         dns: Some(ring.dns),
         enrol: Some(ring.enrol),
     }))

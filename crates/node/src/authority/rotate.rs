@@ -191,8 +191,8 @@ impl Authority {
                 "another router has the address that this one is to move to: `ringway ring move` names another",
             ));
         }
-        let lasting = now + self.store.options().lifetime.as_secs();
-        let counts = self.store.sign_in_ends(&old.member())?;
+        let lasting = self.store.options().ends(now);
+        let counts = self.store.persons().ends(&old.member())?;
         let fields = CertificateFields {
             member: request.next(),
             name: old.name().clone(),

@@ -246,7 +246,7 @@ struct Built {
 impl Publisher {
     async fn build(&self) -> Result<(Built, hickory_server::zone_handler::Catalog), ServerError> {
         let read = |authority: &mut Authority| {
-            authority.read_options()?;
+            authority.store.read_options()?;
             Ok((authority.zone()?, authority.ring()))
         };
         let (zone, ring) = self.authority.with(read).await?;

@@ -7,7 +7,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::store::{Store, immediate, record};
+use super::store::{Store, Tables, immediate, record};
 use super::{Authority, AuthorityError, Enrolled};
 use crate::certificate::{Certificate, RingId};
 use crate::clock::unix_seconds;
@@ -96,20 +96,20 @@ impl Authority {
         let standing = holder.filter(|holder| holder.revoked.is_none());
         if let Some(known) = &standing {
             // Else a person could take over what another has, or what the owner has invited.
-            if !self.store.is_persons(&member, asked)? {
+            if !self.store.persons().is_persons(&member, asked)? {
                 let name = known.certificate.name().to_string();
                 return Err(Refused::OtherPerson(name).into());
             }
             if known.certificate.not_after() > now {
                 // Its daemon renews the certificate by itself, as long as the sign-in counts.
-                self.store.sign_in_again(asked, now, until)?;
+                self.store.persons().again(asked, now, until)?;
                 return Ok(known.certificate.clone());
             }
         }
-        self.store.check_person(asked, now)?;
-        let lasting = now + self.store.options().lifetime.as_secs();
+        self.store.persons().check(asked, now)?;
+        let lasting = self.store.options().ends(now);
         let ends = until.map_or(lasting, |until| until.min(lasting));
-        if let Some(back) = self.recertify_until(&asked.name, member, asked.address, now, ends)? {
+        if let Some(back) = self.recertify(&asked.name, member, asked.address, now, ends)? {
             self.store
                 .take_back(&back, now, |connection| keep(connection, asked, now, until))?;
             return Ok(back.certificate);
@@ -119,22 +119,6 @@ impl Authority {
         self.store
             .admit_signed_in(&certificate, asked, now, until)?;
         Ok(certificate)
-    }
-
-    /// Until when a certificate of this member may be good if it is issued `now`; refused if the
-    /// one that it has, which ends at `has`, is good for as long as its person's sign-in counts.
-    pub(super) fn renewed_until(
-        &self,
-        member: &MemberId,
-        has: u64,
-        now: u64,
-    ) -> Result<u64, AuthorityError> {
-        let lasting = now + self.store.options().lifetime.as_secs();
-        match self.store.sign_in_ends(member)? {
-            Some(until) if has >= until || now >= until => Err(Refused::SignInAgain.into()),
-            Some(until) => Ok(until.min(lasting)),
-            None => Ok(lasting),
-        }
     }
 }
 
@@ -180,12 +164,20 @@ pub(super) fn follow(connection: &Connection, old: u64, next: &MemberId) -> rusq
     Ok(())
 }
 
-impl Store {
+/// Who has signed in for which member.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Persons<'a>(Tables<'a>);
+
+impl<'a> Persons<'a> {
+    pub(super) fn of(tables: Tables<'a>) -> Persons<'a> {
+        Persons(tables)
+    }
+
     /// Who has signed in for the member with this key.
     pub(super) fn signed_in(&self, member: &[u8]) -> Result<Option<SsoEntry>, DatabaseError> {
         let query = "SELECT shown, issuer, subject, groups, at, until FROM signed_in
             WHERE member = ?1";
-        let found = self.connection.query_row(query, params![member], |row| {
+        let found = self.0.connection.query_row(query, params![member], |row| {
             let groups: String = row.get(3)?;
             Ok(SsoEntry {
                 person: row.get(0)?,
@@ -196,11 +188,11 @@ impl Store {
                 until: row.get(5)?,
             })
         });
-        found.optional().map_err(self.fail())
+        found.optional().map_err(self.0.fail())
     }
 
     /// Until when its person's sign-in counts; none where it counts for ever, or no one has.
-    pub(super) fn sign_in_ends(&self, member: &MemberId) -> Result<Option<u64>, DatabaseError> {
+    pub(super) fn ends(&self, member: &MemberId) -> Result<Option<u64>, DatabaseError> {
         let entry = self.signed_in(member.as_bytes())?;
         Ok(entry.and_then(|entry| entry.until))
     }
@@ -211,18 +203,13 @@ impl Store {
         Ok(entry.is_some_and(|entry| entry.issuer == *issuer && entry.subject == *subject))
     }
 
-    fn sign_in_again(
-        &self,
-        asked: &SignedIn,
-        now: u64,
-        until: Option<u64>,
-    ) -> Result<(), DatabaseError> {
-        keep(&self.connection, asked, now, until).map_err(self.fail())
+    fn again(&self, asked: &SignedIn, now: u64, until: Option<u64>) -> Result<(), DatabaseError> {
+        keep(self.0.connection, asked, now, until).map_err(self.0.fail())
     }
 
     /// Whether the person may have one more machine.
-    fn check_person(&self, asked: &SignedIn, now: u64) -> Result<(), AuthorityError> {
-        let fail = self.fail();
+    fn check(&self, asked: &SignedIn, now: u64) -> Result<(), AuthorityError> {
+        let fail = self.0.fail();
         let person = &asked.person;
         // The first person with this name part has it, so that no one passes for another,
         // while one of its members is in good standing.
@@ -230,6 +217,7 @@ impl Store {
             WHERE user = ?1 AND (issuer, subject) <> (?2, ?3) AND revoked IS NULL AND expires > ?4)";
         let (issuer, subject) = (&person.issuer, &person.subject);
         let taken: bool = self
+            .0
             .connection
             .query_row(query, params![person.user, issuer, subject, now], |row| {
                 row.get(0)
@@ -240,7 +228,7 @@ impl Store {
         }
         let query = "SELECT name FROM signed_in JOIN members USING (member)
             WHERE issuer = ?1 AND subject = ?2 AND revoked IS NULL AND expires > ?3 ORDER BY name";
-        let mut statement = self.connection.prepare(query).map_err(&fail)?;
+        let mut statement = self.0.connection.prepare(query).map_err(&fail)?;
         let names = statement
             .query_map(params![issuer, subject, now], |row| row.get(0))
             .map_err(&fail)?;
@@ -256,6 +244,25 @@ impl Store {
         Err(refused.into())
     }
 
+    /// Until when a certificate of this member may be good if it is issued `now`, and others are
+    /// good until `lasting`; refused if the one that it has, which ends at `has`, is good for as
+    /// long as its person's sign-in counts.
+    pub(super) fn renewed_until(
+        &self,
+        member: &MemberId,
+        has: u64,
+        now: u64,
+        lasting: u64,
+    ) -> Result<u64, AuthorityError> {
+        match self.ends(member)? {
+            Some(until) if has >= until || now >= until => Err(Refused::SignInAgain.into()),
+            Some(until) => Ok(until.min(lasting)),
+            None => Ok(lasting),
+        }
+    }
+}
+
+impl Store {
     /// As [`Store::admit`], with who has signed in: both or neither. An open invite for the name
     /// keeps it, because the owner has promised it to somebody.
     fn admit_signed_in(

@@ -3,8 +3,8 @@
 use rusqlite::{OptionalExtension, params};
 use zeroize::Zeroizing;
 
-use super::store::Store;
-use super::{Authority, AuthorityError};
+use super::AuthorityError;
+use super::store::Invites;
 use crate::clock::unix_seconds;
 use crate::database::DatabaseError;
 use crate::enrol::Refusal;
@@ -20,13 +20,13 @@ pub(crate) struct OpenSpoken {
     pub(crate) secret: Zeroizing<[u8; WORDS]>,
 }
 
-impl Authority {
+impl Invites<'_> {
     /// The invite with this number, if it may be tried.
-    pub(crate) fn spoken_invite(
+    pub(crate) fn spoken(
         &self,
         number: u32,
     ) -> Result<Result<OpenSpoken, Refusal>, AuthorityError> {
-        let Some(entry) = self.store.spoken_invite(number)? else {
+        let Some(entry) = self.entry(number)? else {
             return Ok(Err(Refusal::Unknown));
         };
         let burnt = entry.wrong >= SPOKEN_TRIES;
@@ -43,29 +43,34 @@ impl Authority {
 
     /// Counts a try, before anybody looks whether it is right: how many are left then, or none if
     /// there was none.
-    pub(crate) fn charge_try(&mut self, number: u32) -> Result<Option<u8>, AuthorityError> {
-        let wrong = self.store.charge_try(number)?;
+    pub(crate) fn charge_try(&self, number: u32) -> Result<Option<u8>, AuthorityError> {
+        // One statement, so that tries at the same moment are counted one by one.
+        let query =
+            "UPDATE invites SET wrong = wrong + 1 WHERE number = ?1 AND wrong < ?2 RETURNING wrong";
+        let tables = self.tables();
+        let wrong: Option<u8> = tables
+            .connection
+            .query_row(query, params![number, SPOKEN_TRIES], |row| row.get(0))
+            .optional()
+            .map_err(tables.fail())?;
         Ok(wrong.map(|wrong| SPOKEN_TRIES.saturating_sub(wrong)))
     }
 
     /// The try that was counted last was right.
-    pub(crate) fn refund_try(&mut self, number: u32) -> Result<(), AuthorityError> {
-        Ok(self.store.refund_try(number)?)
+    pub(crate) fn refund_try(&self, number: u32) -> Result<(), AuthorityError> {
+        let query = "UPDATE invites SET wrong = wrong - 1 WHERE number = ?1 AND wrong > 0";
+        let tables = self.tables();
+        let done = tables.connection.execute(query, params![number]);
+        done.map_err(tables.fail())?;
+        Ok(())
     }
-}
 
-struct Entry {
-    open: OpenSpoken,
-    expires: u64,
-    used: bool,
-    wrong: u8,
-}
-
-impl Store {
-    fn spoken_invite(&self, number: u32) -> Result<Option<Entry>, DatabaseError> {
+    fn entry(&self, number: u32) -> Result<Option<Entry>, DatabaseError> {
         let query =
             "SELECT id, words, expires, used_by IS NOT NULL, wrong FROM invites WHERE number = ?1";
-        self.connection
+        let tables = self.tables();
+        tables
+            .connection
             .query_row(query, params![number], |row| {
                 Ok(Entry {
                     open: OpenSpoken {
@@ -78,24 +83,15 @@ impl Store {
                 })
             })
             .optional()
-            .map_err(self.fail())
+            .map_err(tables.fail())
     }
+}
 
-    /// One statement, so that tries at the same moment are counted one by one.
-    fn charge_try(&self, number: u32) -> Result<Option<u8>, DatabaseError> {
-        let query =
-            "UPDATE invites SET wrong = wrong + 1 WHERE number = ?1 AND wrong < ?2 RETURNING wrong";
-        self.connection
-            .query_row(query, params![number, SPOKEN_TRIES], |row| row.get(0))
-            .optional()
-            .map_err(self.fail())
-    }
-
-    fn refund_try(&self, number: u32) -> Result<(), DatabaseError> {
-        let query = "UPDATE invites SET wrong = wrong - 1 WHERE number = ?1 AND wrong > 0";
-        let done = self.connection.execute(query, params![number]);
-        done.map(|_| ()).map_err(self.fail())
-    }
+struct Entry {
+    open: OpenSpoken,
+    expires: u64,
+    used: bool,
+    wrong: u8,
 }
 
 #[cfg(test)]
@@ -103,7 +99,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::authority::{InitOptions, InviteOptions};
+    use crate::authority::store::Store;
+    use crate::authority::{Authority, InitOptions, InviteOptions};
     use crate::certificate::Role;
     use crate::identity::Identity;
 
@@ -124,7 +121,8 @@ mod tests {
         assert_eq!(authority.ring().group, usize::from(crate::limits::GROUP));
         assert!(
             authority
-                .usable_invite(&[1, 2, 3, 4, 5, 6, 7, 8], &[0; 32])
+                .invites()
+                .usable(&[1, 2, 3, 4, 5, 6, 7, 8], &[0; 32])
                 .unwrap()
                 .is_ok()
         );
@@ -136,7 +134,7 @@ mod tests {
         };
         let spoken = authority.invite(&options).unwrap().spoken().unwrap();
         assert!(spoken.starts_with("1-"), "{}", *spoken);
-        let open = authority.open_invites().unwrap();
+        let open = authority.invites().open().unwrap();
         let numbers: Vec<Option<u32>> = open.iter().map(|invite| invite.number).collect();
         assert_eq!(numbers, [Some(1), None]);
     }
@@ -163,7 +161,7 @@ mod tests {
         let second = authority.invite(&options).unwrap().spoken().unwrap();
         assert!(second.starts_with("2-"), "{}", *second);
         assert_eq!(
-            authority.spoken_invite(1).unwrap().unwrap_err(),
+            authority.invites().spoken(1).unwrap().unwrap_err(),
             Refusal::Unknown
         );
         options.name = "bob".to_owned();
@@ -171,21 +169,23 @@ mod tests {
         assert!(authority.invite(&options).unwrap().spoken().is_none());
         for number in [0, 1, 3] {
             assert_eq!(
-                authority.spoken_invite(number).unwrap().unwrap_err(),
+                authority.invites().spoken(number).unwrap().unwrap_err(),
                 Refusal::Unknown
             );
-            assert_eq!(authority.charge_try(number).unwrap(), None);
+            assert_eq!(authority.invites().charge_try(number).unwrap(), None);
         }
-        let left: Vec<Option<u8>> = (0..5).map(|_| authority.charge_try(2).unwrap()).collect();
+        let left: Vec<Option<u8>> = (0..5)
+            .map(|_| authority.invites().charge_try(2).unwrap())
+            .collect();
         assert_eq!(left, [Some(2), Some(1), Some(0), None, None]);
-        authority.refund_try(2).unwrap();
-        assert!(authority.spoken_invite(2).unwrap().is_ok());
+        authority.invites().refund_try(2).unwrap();
+        assert!(authority.invites().spoken(2).unwrap().is_ok());
         let used = "UPDATE invites SET used_by = zeroblob(32) WHERE number = 2";
         authority.store.connection.execute(used, []).unwrap();
-        assert!(authority.spoken_invite(2).unwrap().is_ok());
+        assert!(authority.invites().spoken(2).unwrap().is_ok());
         let over = "UPDATE invites SET expires = 1 WHERE number = 2";
         authority.store.connection.execute(over, []).unwrap();
-        let refused = authority.spoken_invite(2).unwrap().unwrap_err();
+        let refused = authority.invites().spoken(2).unwrap().unwrap_err();
         assert_eq!(refused, Refusal::Used);
     }
 }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::restore::Own;
 use super::site::Site;
-use super::store::{Store, count_change, immediate};
+use super::store::{Store, Tables, count_change, immediate};
 use super::term::{next_term, term_of};
 use super::{Authority, AuthorityError, Recovered};
 use crate::clock::{unix_micros, unix_seconds};
@@ -58,11 +58,11 @@ impl Authority {
     /// # Errors
     /// When the database fails.
     pub fn standing(&self) -> Result<Standing, AuthorityError> {
-        if let Some(backup) = self.store.standby_of()? {
+        if let Some(backup) = self.store.standby().backup()? {
             return Ok(Standing::Standby { backup });
         }
         let known = self.store.generation()?;
-        let found = self.store.found(&self.ring_id())?;
+        let found = self.store.news().found(&self.ring_id())?;
         let Some(newest) = found.iter().map(Statement::number).max() else {
             return Ok(Standing::Authority);
         };
@@ -72,15 +72,6 @@ impl Authority {
         } else {
             Standing::Old
         })
-    }
-
-    /// # Errors
-    /// When this is a standby's folder.
-    pub(super) fn check_no_standby(&self) -> Result<(), AuthorityError> {
-        match self.store.standby_of()? {
-            Some(backup) => Err(AuthorityError::Standby { backup }),
-            None => Ok(()),
-        }
     }
 
     /// Makes this folder, a standby's or a fenced one, the ring's authority from now on.
@@ -107,7 +98,7 @@ impl Authority {
             return Err(AuthorityError::ClockBehind(ahead));
         }
         let ring = self.ring_id();
-        let own = self.store.own_place()?.unwrap_or_default();
+        let own = self.store.standby().own_place()?.unwrap_or_default();
         let (mut recovered, number) = self.store.promote(&ring, now)?;
         if own.dns.is_some() || own.enrol.is_some() {
             let options = self.store.options();
@@ -124,27 +115,46 @@ impl Authority {
     }
 }
 
-impl Store {
+/// What a standby's folder is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standby<'a>(Tables<'a>);
+
+impl<'a> Standby<'a> {
+    pub(super) fn of(tables: Tables<'a>) -> Standby<'a> {
+        Standby(tables)
+    }
+
     /// When the backup was made that this standby's folder has; none if it is no standby's.
-    pub(super) fn standby_of(&self) -> Result<Option<u64>, DatabaseError> {
+    pub(super) fn backup(&self) -> Result<Option<u64>, DatabaseError> {
         let query = "SELECT backup FROM standby";
-        let found = self.connection.query_row(query, [], |row| row.get(0));
-        found.optional().map_err(self.fail())
+        let found = self.0.connection.query_row(query, [], |row| row.get(0));
+        found.optional().map_err(self.0.fail())
     }
 
     /// Where a standby is to be reached once it is promoted; none if this is no standby's folder.
     pub(super) fn own_place(&self) -> Result<Option<Own>, DatabaseError> {
         let query = "SELECT dns, enrol FROM standby";
-        let found = self.connection.query_row(query, [], |row| {
+        let found = self.0.connection.query_row(query, [], |row| {
             let place = |text: Option<String>| text.and_then(|text| text.parse().ok());
             Ok(Own {
                 dns: place(row.get(0)?),
                 enrol: place(row.get(1)?),
             })
         });
-        found.optional().map_err(self.fail())
+        found.optional().map_err(self.0.fail())
     }
 
+    /// # Errors
+    /// When this is a standby's folder.
+    pub(super) fn check_none(&self) -> Result<(), AuthorityError> {
+        match self.backup()? {
+            Some(backup) => Err(AuthorityError::Standby { backup }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Store {
     /// From now on this is a standby's folder.
     pub(super) fn stand_by(&mut self, backup: u64, own: &Own) -> Result<(), DatabaseError> {
         let fail = self.fail();

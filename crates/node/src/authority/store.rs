@@ -3,23 +3,23 @@
 mod invites;
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use self::invites::InviteEntry;
-pub use self::invites::OpenInvite;
+pub use self::invites::{Invites, OpenInvite};
 pub(super) use self::invites::{spend, withdraw};
-use super::heard::Heard;
-use super::sign_in::{self, SsoEntry};
+use super::heard::{Heard, Hearing};
+use super::recover::News;
+use super::sign_in::{self, Persons, SsoEntry};
+use super::standby::Standby;
 use super::term::TERM_SHIFT;
-use super::{AuthorityError, InitOptions, KeptServer, Site};
+use super::{AuthorityError, InitOptions, Site};
 use crate::certificate::{Certificate, RingId, Role};
 use crate::clock::{unix_micros, unix_seconds};
 use crate::database::{self, DatabaseError, Schema};
-use crate::limits::{BOOTSTRAP_ROUTERS, KEPT_SERVERS};
+use crate::limits::BOOTSTRAP_ROUTERS;
 use crate::renewal::warned_from;
 use crate::versions::AUTHORITY_SINCE;
 use ringway_transport::MemberId;
@@ -192,6 +192,21 @@ pub(super) struct Store {
 
 type Result<T> = std::result::Result<T, DatabaseError>;
 
+/// The tables, lent to a part that has some of them for itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tables<'a> {
+    pub(super) connection: &'a Connection,
+    /// What errors name.
+    path: &'a Path,
+}
+
+impl Tables<'_> {
+    pub(super) fn fail(self) -> impl Fn(rusqlite::Error) -> DatabaseError + use<> {
+        let path = self.path.to_owned();
+        move |source| DatabaseError::new(&path, source)
+    }
+}
+
 impl Store {
     pub(super) fn create(path: &Path, options: &InitOptions) -> Result<Store> {
         let connection = database::open(path, &SCHEMA)?;
@@ -266,8 +281,34 @@ impl Store {
     }
 
     pub(super) fn fail(&self) -> impl Fn(rusqlite::Error) -> DatabaseError + use<> {
-        let path = self.path.clone();
-        move |source| DatabaseError::new(&path, source)
+        self.tables().fail()
+    }
+
+    pub(super) fn tables(&self) -> Tables<'_> {
+        Tables {
+            connection: &self.connection,
+            path: &self.path,
+        }
+    }
+
+    pub(super) fn invites(&self) -> Invites<'_> {
+        Invites::of(self.tables())
+    }
+
+    pub(super) fn persons(&self) -> Persons<'_> {
+        Persons::of(self.tables())
+    }
+
+    pub(super) fn hearing(&self) -> Hearing<'_> {
+        Hearing::of(self.tables())
+    }
+
+    pub(super) fn news(&self) -> News<'_> {
+        News::of(self.tables())
+    }
+
+    pub(super) fn standby(&self) -> Standby<'_> {
+        Standby::of(self.tables())
     }
 
     /// Grows with every change that members must learn: the number of the statement.
@@ -425,49 +466,6 @@ impl Store {
         Ok(serial)
     }
 
-    /// False if there are too many.
-    pub(super) fn keep_server(&self, server: &str, key_file: &Path) -> Result<bool> {
-        let query = "INSERT INTO servers SELECT ?1, ?2, NULL
-            WHERE (SELECT count(*) FROM servers WHERE server <> ?1) < ?3
-            ON CONFLICT DO UPDATE SET key_file = ?2";
-        let key_file = key_file.as_os_str().as_bytes();
-        let kept = self
-            .connection
-            .execute(query, params![server, key_file, KEPT_SERVERS]);
-        Ok(kept.map_err(self.fail())? > 0)
-    }
-
-    pub(super) fn forget_server(&self, server: &str) -> Result<bool> {
-        let query = "DELETE FROM servers WHERE server = ?1";
-        let forgotten = self.connection.execute(query, params![server]);
-        Ok(forgotten.map_err(self.fail())? > 0)
-    }
-
-    /// An older number does not replace a newer one.
-    pub(super) fn set_published(&self, server: &str, generation: u64) -> Result<()> {
-        let query =
-            "UPDATE servers SET generation = max(ifnull(generation, 0), ?2) WHERE server = ?1";
-        let set = self.connection.execute(query, params![server, generation]);
-        set.map(|_| ()).map_err(self.fail())
-    }
-
-    pub(super) fn servers(&self) -> Result<Vec<KeptServer>> {
-        let fail = self.fail();
-        let query = "SELECT server, key_file, generation FROM servers ORDER BY server";
-        let mut statement = self.connection.prepare(query).map_err(&fail)?;
-        let rows = statement
-            .query_map([], |row| {
-                let key_file: Vec<u8> = row.get(1)?;
-                Ok(KeptServer {
-                    server: parsed(row, 0)?,
-                    key_file: PathBuf::from(OsString::from_vec(key_file)),
-                    generation: row.get(2)?,
-                })
-            })
-            .map_err(&fail)?;
-        rows.collect::<std::result::Result<_, _>>().map_err(fail)
-    }
-
     pub(super) fn members(
         &self,
         ring: &RingId,
@@ -477,7 +475,7 @@ impl Store {
         let query =
             "SELECT certificate, issued, revoked, replaced_by, asked, moves_to, departed, since
             FROM members ORDER BY serial";
-        let heard = self.heard()?;
+        let heard = self.hearing().all()?;
         let mut statement = self.connection.prepare(query).map_err(&fail)?;
         let rows = statement
             .query_map([], |row| {
@@ -499,7 +497,7 @@ impl Store {
             if let Ok(certificate) = Certificate::decode(&bytes, ring) {
                 let heard = heard.get(certificate.member().as_bytes());
                 let mut entry = member_entry(&certificate, &standing, heard, now);
-                entry.sso = self.signed_in(certificate.member().as_bytes())?;
+                entry.sso = self.persons().signed_in(certificate.member().as_bytes())?;
                 members.push(entry);
             }
         }
@@ -663,7 +661,7 @@ where
 }
 
 /// A text column in the type that it stands for.
-fn parsed<T: std::str::FromStr>(row: &Row<'_>, column: usize) -> rusqlite::Result<T>
+pub(super) fn parsed<T: std::str::FromStr>(row: &Row<'_>, column: usize) -> rusqlite::Result<T>
 where
     T::Err: std::error::Error + Send + Sync + 'static,
 {

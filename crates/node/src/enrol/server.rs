@@ -222,7 +222,7 @@ impl Enrolling {
         place.keep();
         let rotate = move |authority: &mut Authority| {
             let rotated = authority.rotate_asked(&request)?;
-            authority.note_heard(&request.next(), None);
+            authority.hearing().note(&request.next(), None);
             Ok(rotated)
         };
         let rotated = self.authority.with(rotate).await;
@@ -241,7 +241,7 @@ impl Enrolling {
         let named = self.named(&shown, remote).await?;
         place.keep();
         let renew = move |authority: &mut Authority| {
-            authority.note_heard(&named.member(), None);
+            authority.hearing().note(&named.member(), None);
             authority.renew_asked(&shown)
         };
         let renewed = self.authority.with(renew).await;
@@ -272,7 +272,8 @@ impl Enrolling {
         holds(remote, &shown.member())?;
         place.keep();
         let name = shown.name().to_string();
-        let page = move |authority: &mut Authority| authority.list_page(&shown, request.page);
+        let page =
+            move |authority: &mut Authority| authority.directory().page(&shown, request.page);
         let page = self.authority.with(page).await;
         Ok(page.map(|grant| Granted {
             grant,
@@ -289,7 +290,7 @@ impl Enrolling {
         let named = self.named(&shown, remote).await?;
         place.keep();
         let depart = move |authority: &mut Authority| {
-            authority.note_heard(&named.member(), None);
+            authority.hearing().note(&named.member(), None);
             authority.depart(&shown)
         };
         let departed = self.authority.with(depart).await;
@@ -332,7 +333,7 @@ impl Enrolling {
         let accepting = Accepting::begin(stream, self.secret().await?, first)?;
         let id = accepting.invite;
         let remote = accepting.remote_key().ok_or(ChannelError::BadKey)?;
-        let asked = move |authority: &mut Authority| authority.usable_invite(&id, &remote);
+        let asked = move |authority: &mut Authority| authority.invites().usable(&id, &remote);
         let invite = match self.authority.with(asked).await? {
             Ok(invite) => invite,
             Err(refusal) => {
@@ -360,7 +361,7 @@ impl Enrolling {
         let number = hello.number;
         let asked = move |authority: &mut Authority| {
             let ring = (authority.ring_id(), authority.ring().domain);
-            Ok((authority.spoken_invite(number)?, ring))
+            Ok((authority.invites().spoken(number)?, ring))
         };
         let (invite, (ring, domain)) = self.authority.with(asked).await?;
         let invite = match invite {
@@ -398,14 +399,14 @@ impl Enrolling {
         if !self.tries().take(self.from, Instant::now()) {
             return Ok(Err(Refusal::Busy));
         }
-        let charge = move |authority: &mut Authority| authority.charge_try(number);
+        let charge = move |authority: &mut Authority| authority.invites().charge_try(number);
         let left = self.authority.with(charge).await?;
         Ok(left.ok_or(Refusal::Burnt))
     }
 
     async fn refund(&self, number: u32) -> Result<(), EnrolError> {
         self.tries().give_back(self.from);
-        let refund = move |authority: &mut Authority| authority.refund_try(number);
+        let refund = move |authority: &mut Authority| authority.invites().refund_try(number);
         Ok(self.authority.with(refund).await?)
     }
 
@@ -436,7 +437,7 @@ impl Enrolling {
             .with(move |authority| {
                 let dns = authority.ring().dns.clone();
                 let enrolled = authority.enrol(&invite, member, address)?;
-                authority.note_heard(&member, version.as_deref());
+                authority.hearing().note(&member, version.as_deref());
                 Ok((enrolled, dns))
             })
             .await;

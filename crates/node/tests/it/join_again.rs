@@ -67,7 +67,7 @@ async fn a_home_joins_its_own_ring_only() {
         "{refused}"
     );
     // The invite is not spent, and the home is as it was.
-    assert_eq!(other.authority().open_invites().unwrap().len(), 1);
+    assert_eq!(other.authority().invites().open().unwrap().len(), 1);
     assert!(other.authority().members().unwrap().is_empty());
     let invite = place.invite("alice", Role::Leaf);
     let joined = again(&place, &invite).await.unwrap();

@@ -261,7 +261,8 @@ async fn kept_server_follows_the_ring() {
     let server: DnsServer = knot.address.to_string().parse().unwrap();
     place
         .authority()
-        .keep_server(&server, &knot.key_file())
+        .kept()
+        .keep(&server, &knot.key_file())
         .unwrap();
     let _serving = place.serve().await;
     let invite = place.invite("alice", Role::Leaf);
@@ -282,11 +283,11 @@ async fn kept_server_follows_the_ring() {
     answers(ResponseCode::NXDomain).await;
     let mut tries = 0;
     // Noted when the server has confirmed it, which is after it answers so.
-    while place.authority().kept_servers().unwrap()[0]
+    while place.authority().kept().all().unwrap()[0]
         .generation
         .is_none_or(|number| number < 3)
     {
-        assert!(tries < 100, "{:?}", place.authority().kept_servers());
+        assert!(tries < 100, "{:?}", place.authority().kept().all());
         tries += 1;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

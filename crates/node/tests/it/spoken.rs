@@ -143,7 +143,7 @@ async fn wrong_words_burn_only_the_spoken_form() {
         refusal(try_join(&place, "alice", &spoken).await),
         Refusal::Burnt
     );
-    let open = place.authority().open_invites().unwrap();
+    let open = place.authority().invites().open().unwrap();
     assert!(
         open[0].burnt && open[0].wrong_tries == SPOKEN_TRIES,
         "{open:?}"
@@ -185,7 +185,7 @@ async fn guesses_past_the_source_rate_burn_nothing() {
         let refused = refusal(try_join(&place, "mallory", &misheard(&second)).await);
         assert_eq!(refused, Refusal::Busy);
     }
-    let open = place.authority().open_invites().unwrap();
+    let open = place.authority().invites().open().unwrap();
     let bob = open.iter().find(|invite| invite.name == "bob").unwrap();
     assert_eq!((bob.wrong_tries, bob.burnt), (2, false));
 }
@@ -246,7 +246,8 @@ async fn each_failure_says_what_it_is() {
     assert!(
         place
             .authority()
-            .open_invites()
+            .invites()
+            .open()
             .unwrap()
             .iter()
             .all(|invite| invite.wrong_tries == 0)

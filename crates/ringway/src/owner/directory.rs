@@ -8,8 +8,8 @@ use crate::context::Context;
 use ringway_terminal::Failure;
 
 /// Says so for a ring that was just founded.
-pub(super) fn found(mut authority: Authority, who: DirectoryArg) -> Result<RingInfo, Failure> {
-    authority.set_listing(listing(who))?;
+pub(super) fn found(authority: Authority, who: DirectoryArg) -> Result<RingInfo, Failure> {
+    authority.directory().set_listing(listing(who))?;
     Ok(authority.ring())
 }
 
@@ -22,11 +22,11 @@ fn listing(who: DirectoryArg) -> Listing {
 
 /// Shows or changes who may see who is in the ring.
 pub(super) fn run(context: &Context, args: DirectoryArgs) -> Result<(), Failure> {
-    let mut authority = open(context, args.folder.dir)?;
+    let authority = open(context, args.folder.dir)?;
     if let Some(who) = args.who {
-        authority.set_listing(listing(who))?;
+        authority.directory().set_listing(listing(who))?;
     }
-    let now = authority.listing()?;
+    let now = authority.directory().listing()?;
     let object = serde_json::json!({ "directory": now });
     context
         .output

@@ -17,7 +17,7 @@ pub(super) fn run(context: &Context, dir: Option<PathBuf>) -> Result<(), Failure
     if let Err(error) = authority.check_current() {
         context.output.note(&error.to_string());
     }
-    let (members, invites) = (authority.members()?, authority.open_invites()?);
+    let (members, invites) = (authority.members()?, authority.invites().open()?);
     if context.output.json() {
         for member in &members {
             context.output.object("ringway.member/1", member)?;

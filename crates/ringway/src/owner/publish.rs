@@ -52,7 +52,7 @@ async fn update(
     let key = TsigKey::read(&key_file).map_err(PublishError::from)?;
     if args.keep {
         // Before the work: a server that does not answer now is to be updated as soon as it does.
-        authority.keep_server(server, &key_file)?;
+        authority.kept().keep(server, &key_file)?;
     }
     let kept = kept(authority, server)?;
     let publication = match &kept {
@@ -127,13 +127,13 @@ fn key_file(
 }
 
 fn kept(authority: &Authority, server: &DnsServer) -> Result<Option<KeptServer>, Failure> {
-    let servers = authority.kept_servers()?;
+    let servers = authority.kept().all()?;
     Ok(servers.into_iter().find(|kept| kept.server == *server))
 }
 
 fn forget(context: &Context, authority: &mut Authority, server: &DnsServer) -> Result<(), Failure> {
-    if !authority.forget_server(server)? {
-        let kept = authority.kept_servers()?;
+    if !authority.kept().forget(server)? {
+        let kept = authority.kept().all()?;
         let names: Vec<String> = kept.iter().map(|kept| kept.server.to_string()).collect();
         let known = match names.as_slice() {
             [] => "no server is".to_owned(),
@@ -164,7 +164,7 @@ pub(super) async fn after_change(
     before: &str,
 ) -> Result<(), Failure> {
     let mut failures = Vec::new();
-    for kept in authority.kept_servers()? {
+    for kept in authority.kept().all()? {
         match authority.update_kept(&kept).await {
             Ok(publication) => context.output.note(&in_words(&publication)),
             Err(error) => failures.push(format!("{} ({error})", kept.server)),

@@ -160,7 +160,7 @@ fn what_a_recovery_has_taken_over_stays_known() {
     let brought = authority.take_brought(lost.as_bytes(), alice.as_bytes());
     assert_eq!(brought.unwrap(), Brought::News);
     authority.recover().unwrap();
-    assert!(!authority.store.keep_news(&lost).unwrap());
+    assert!(!authority.store.news().keep(&lost).unwrap());
     authority.check_current().unwrap();
 }
 

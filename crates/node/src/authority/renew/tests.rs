@@ -224,9 +224,12 @@ fn an_expired_member_returns_by_invite_only() {
     let (identity, own) = ring.member("oslo", 1);
     let later = ring.start + 400 * DAY;
     let mut come = |name: &str, address, at| {
-        let back =
-            ring.authority
-                .recertify(&name.parse().unwrap(), identity.member(), address, at)?;
+        let (name, ends) = (
+            name.parse().unwrap(),
+            ring.authority.store.options().ends(at),
+        );
+        let authority = &mut ring.authority;
+        let back = authority.recertify(&name, identity.member(), address, at, ends)?;
         let back = back.unwrap();
         ring.authority.store.admit_again(&back, at)?;
         Ok::<_, AuthorityError>(back.certificate)
@@ -247,9 +250,9 @@ fn an_expired_member_returns_by_invite_only() {
     assert_eq!(ring.authority.members().unwrap().len(), 1);
     ring.authority.revoke("oslo").unwrap();
     assert!(ring.authority.statement().unwrap().revokes(back.serial()));
-    let over = ring
-        .authority
-        .recertify(back.name(), identity.member(), back.address(), later);
+    let (name, member, ends) = (back.name(), identity.member(), back.not_after());
+    let authority = &mut ring.authority;
+    let over = authority.recertify(name, member, back.address(), later, ends);
     assert!(matches!(over, Err(AuthorityError::KeyIsOver(_))));
 }
 

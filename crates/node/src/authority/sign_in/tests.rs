@@ -69,19 +69,21 @@ fn nothing_outlasts_a_sign_in() {
     let ends = certificate.not_after();
     let member = own.member();
     // As long as there is no other sign-in, no certificate is renewed.
-    let refused = authority
-        .renewed_until(&member, ends, ends - DAY)
-        .unwrap_err();
+    let renewed_until = |authority: &Authority, now| {
+        let (store, lasting) = (&authority.store, authority.store.options().ends(now));
+        store.persons().renewed_until(&member, ends, now, lasting)
+    };
+    let refused = renewed_until(&authority, ends - DAY).unwrap_err();
     assert!(refused.to_string().contains("sign in again"), "{refused}");
     authority
         .enrol_signed_in(&asked(&own, "ada-laptop", Some(60 * DAY)))
         .unwrap();
     let now = unix_seconds();
-    let lasting = authority.renewed_until(&member, ends, now).unwrap();
+    let lasting = renewed_until(&authority, now).unwrap();
     assert_eq!(lasting, now + 30 * DAY);
     let near = now + 40 * DAY;
-    let until = authority.store.sign_in_ends(&member).unwrap();
-    assert_eq!(authority.renewed_until(&member, ends, near).ok(), until);
+    let until = authority.store.persons().ends(&member).unwrap();
+    assert_eq!(renewed_until(&authority, near).ok(), until);
 }
 
 #[test]
@@ -108,5 +110,8 @@ fn changed_keys_stay_the_persons() {
         .find(|entry| entry.state == MemberState::Active)
         .unwrap();
     assert_eq!(active.sso.as_ref().unwrap().person, "ada@example.org");
-    assert_eq!(authority.store.sign_in_ends(&next.member()).unwrap(), until);
+    assert_eq!(
+        authority.store.persons().ends(&next.member()).unwrap(),
+        until
+    );
 }

@@ -4,9 +4,12 @@ use ringway_transport::MemberId;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use zeroize::Zeroizing;
 
-use super::{Result, Store, immediate, is_taken, parsed, record, role_named};
+use super::{Result, Store, Tables, immediate, is_taken, parsed, record, role_named};
 use crate::authority::AuthorityError;
 use crate::certificate::{Certificate, Name, Role};
+use crate::clock::unix_seconds;
+use crate::enrol::Refusal;
+use crate::identity::noise_public;
 use crate::invite::WORDS;
 use crate::limits::SPOKEN_TRIES;
 
@@ -49,6 +52,93 @@ pub(in crate::authority) struct Added {
     pub(in crate::authority) number: Option<u32>,
 }
 
+/// The invites: those that may be used, and what has become of the others.
+#[derive(Clone, Copy, Debug)]
+pub struct Invites<'a>(Tables<'a>);
+
+impl<'a> Invites<'a> {
+    pub(in crate::authority) fn of(tables: Tables<'a>) -> Invites<'a> {
+        Invites(tables)
+    }
+
+    pub(in crate::authority) fn tables(&self) -> Tables<'a> {
+        self.0
+    }
+
+    pub(in crate::authority) fn get(&self, id: &[u8; 8]) -> Result<Option<InviteEntry>> {
+        let query = "SELECT name, role, psk, expires, used_by FROM invites WHERE id = ?1";
+        self.0
+            .connection
+            .query_row(query, params![&id[..]], |row| {
+                let role: String = row.get(1)?;
+                let used_by: Option<[u8; 32]> = row.get(4)?;
+                Ok(InviteEntry {
+                    id: *id,
+                    name: parsed(row, 0)?,
+                    role: role_named(&role),
+                    pre_shared_key: Zeroizing::new(row.get(2)?),
+                    expires: row.get(3)?,
+                    used_by: used_by.map(MemberId::new),
+                })
+            })
+            .optional()
+            .map_err(self.0.fail())
+    }
+
+    /// The invite with this id, if the holder of the X25519 key `remote` may still use it. A used
+    /// one too: its user may repeat a join that was cut off.
+    pub(crate) fn usable(
+        &self,
+        id: &[u8; 8],
+        remote: &[u8; 32],
+    ) -> std::result::Result<std::result::Result<InviteEntry, Refusal>, AuthorityError> {
+        let Some(invite) = self.get(id)? else {
+            return Ok(Err(Refusal::Unknown));
+        };
+        Ok(match invite.used_by {
+            Some(user) if noise_public(&user) != Some(*remote) => Err(Refusal::Used),
+            None if invite.expires <= unix_seconds() => Err(Refusal::Expired),
+            _ => Ok(invite),
+        })
+    }
+
+    /// Unused ones, oldest first, also those that have run out.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn open(&self) -> std::result::Result<Vec<OpenInvite>, AuthorityError> {
+        let now = unix_seconds();
+        let fail = self.0.fail();
+        let query = "SELECT name, role, expires, number, wrong FROM invites WHERE used_by IS NULL ORDER BY expires, name";
+        let mut statement = self.0.connection.prepare(query).map_err(&fail)?;
+        let rows = statement
+            .query_map([], |row| {
+                let expires = row.get(2)?;
+                let role: String = row.get(1)?;
+                let wrong_tries = row.get(4)?;
+                Ok(OpenInvite {
+                    name: row.get(0)?,
+                    role: role_named(&role),
+                    expires,
+                    expired: expires <= now,
+                    number: row.get(3)?,
+                    wrong_tries,
+                    burnt: wrong_tries >= SPOKEN_TRIES,
+                })
+            })
+            .map_err(&fail)?;
+        Ok(rows.collect::<std::result::Result<_, _>>().map_err(fail)?)
+    }
+
+    /// Makes an unused one worthless; false if there is none for the name.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn withdraw(&self, name: &str) -> std::result::Result<bool, AuthorityError> {
+        Ok(withdraw(self.0.connection, name).map_err(self.0.fail())? > 0)
+    }
+}
+
 impl Store {
     /// Stores a new invite; with a spoken form, if there are `words` for it.
     pub(in crate::authority) fn add_invite(
@@ -60,7 +150,7 @@ impl Store {
         // One transaction for the check and the entry: two commands at once cannot both get the
         // name.
         let transaction = immediate(&mut self.connection).map_err(&fail)?;
-        let now = crate::clock::unix_seconds();
+        let now = unix_seconds();
         let name = entry.name.as_str();
         if is_taken(&transaction, name, now).map_err(&fail)? {
             return Err(AuthorityError::NameTaken(entry.name.clone()));
@@ -89,52 +179,6 @@ impl Store {
             withdraws: withdrawn > 0,
             number,
         })
-    }
-
-    pub(in crate::authority) fn invite(&self, id: &[u8; 8]) -> Result<Option<InviteEntry>> {
-        let query = "SELECT name, role, psk, expires, used_by FROM invites WHERE id = ?1";
-        self.connection
-            .query_row(query, params![&id[..]], |row| {
-                let role: String = row.get(1)?;
-                let used_by: Option<[u8; 32]> = row.get(4)?;
-                Ok(InviteEntry {
-                    id: *id,
-                    name: parsed(row, 0)?,
-                    role: role_named(&role),
-                    pre_shared_key: Zeroizing::new(row.get(2)?),
-                    expires: row.get(3)?,
-                    used_by: used_by.map(MemberId::new),
-                })
-            })
-            .optional()
-            .map_err(self.fail())
-    }
-
-    pub(in crate::authority) fn open_invites(&self, now: u64) -> Result<Vec<OpenInvite>> {
-        let fail = self.fail();
-        let query = "SELECT name, role, expires, number, wrong FROM invites WHERE used_by IS NULL ORDER BY expires, name";
-        let mut statement = self.connection.prepare(query).map_err(&fail)?;
-        let rows = statement
-            .query_map([], |row| {
-                let expires = row.get(2)?;
-                let role: String = row.get(1)?;
-                let wrong_tries = row.get(4)?;
-                Ok(OpenInvite {
-                    name: row.get(0)?,
-                    role: role_named(&role),
-                    expires,
-                    expired: expires <= now,
-                    number: row.get(3)?,
-                    wrong_tries,
-                    burnt: wrong_tries >= SPOKEN_TRIES,
-                })
-            })
-            .map_err(&fail)?;
-        rows.collect::<std::result::Result<_, _>>().map_err(fail)
-    }
-
-    pub(in crate::authority) fn withdraw_invites(&self, name: &str) -> Result<bool> {
-        Ok(withdraw(&self.connection, name).map_err(self.fail())? > 0)
     }
 
     /// Records a new member and spends its invite, both or neither.
