@@ -9,6 +9,7 @@ use minicbor::{Decode, Encode};
 use ringway_overlay::RingKey;
 use ringway_transport::{MemberId, Signer};
 
+use crate::clock::date_of;
 use crate::limits::{CERTIFICATE_BYTES, NAME_BYTES};
 use crate::signed::{self, Signed};
 
@@ -100,7 +101,10 @@ pub enum CertificateError {
     RoleWithoutAddress,
     /// Not valid at this time.
     #[error(
-        "the certificate of {name} is valid from {from} to {until} (Unix seconds), and now it is {now}: check the clock, or ask the ring owner for a new one"
+        "the certificate of {name} is valid from {} to {}, and now it is {}: check the clock, or ask the ring owner for a new one",
+        date_of(*.from),
+        date_of(*.until),
+        date_of(*.now)
     )]
     NotValidNow {
         /// The member's name.

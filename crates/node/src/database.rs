@@ -219,13 +219,27 @@ pub enum DatabaseError {
     #[error("{0}")]
     Newer(Newer),
     /// SQLite refused.
-    #[error("the database {path} failed: {source}")]
+    #[error("the database {path} failed: {source}{}", mend(source))]
     Sqlite {
         /// The file.
         path: String,
         /// SQLite's reason.
         source: rusqlite::Error,
     },
+}
+
+/// What is to be done about a file that is none of SQLite's, or was damaged.
+fn mend(error: &rusqlite::Error) -> &'static str {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
+            ": it is damaged. An authority's comes back by `ringway ring restore`; a member moves its home away and joins again by another invite"
+        }
+        Some(rusqlite::ErrorCode::DiskFull) => ": the disk is full: make room, and start again",
+        Some(rusqlite::ErrorCode::ReadOnly) => {
+            ": it may not be written: see its owner and its mode"
+        }
+        _ => "",
+    }
 }
 
 impl DatabaseError {
@@ -240,6 +254,15 @@ impl DatabaseError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn damaged_database_is_named_with_its_mend() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.db");
+        home::write_private(&path, &[0x5a; 5_000]).unwrap();
+        let error = open(&path, &FIRST).unwrap_err().to_string();
+        assert!(error.contains("joins again by another invite"), "{error}");
+    }
 
     const FIRST: Schema = Schema {
         what: "state",

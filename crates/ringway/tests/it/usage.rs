@@ -148,7 +148,9 @@ fn missing_daemon_gets_line_on_starting_one() {
         let outcome = run(&[&["--home", home], command].concat());
         assert_eq!(outcome.code, Some(1), "{command:?}");
         assert!(
-            outcome.stderr.starts_with("ringway: ") && outcome.stderr.ends_with("`ringway node`\n"),
+            outcome.stderr.starts_with("ringway: ")
+                && outcome.stderr.contains("start it with `ringway node`")
+                && outcome.stderr.lines().count() == 1,
             "{}",
             outcome.stderr
         );
