@@ -278,8 +278,8 @@ pub(crate) const DOCTOR_LOG_LINES: usize = 500;
 pub(crate) const PASSPHRASE_BYTES: usize = 1_024;
 
 /// Time that the daemon may take to end after it has left its ring.
-/// Source: chosen: it says goodbye to its links, which takes a second. Past it the command says that
-/// the key is still there.
+/// Source: chosen: it says goodbye to its links, which takes a second. Past it the command says
+/// that the key is still there.
 pub(crate) const LEAVE_TIME: Duration = Duration::from_secs(60);
 
 /// Time between two looks at whether it has ended.

@@ -468,7 +468,7 @@ mod tests {
     #[test]
     fn faults_name_line_and_reason() {
         let cases = [
-            ("[[signature]]\nname = \"a\"\n", 1, "missing field"),
+            ("[[signature]]\nname = \"a\"\n", 1, "is missing"),
             ("\n[[signature]]\nname = 3\n", 3, "string"),
             (
                 entry("check = \"no.such\"").as_str(),
