@@ -91,6 +91,13 @@ fn wait_for_certificates(ring: &Ring, name: &str, count: usize) -> Value {
     found
 }
 
+/// The number of the owner's statement that a member has.
+fn statement(ring: &Ring, name: &str) -> Result<u64, TestbedError> {
+    let status = ring.member(name)?.status()?;
+    let number = status["statement"].as_u64();
+    number.ok_or_else(|| TestbedError(format!("no statement in {status}")))
+}
+
 #[test]
 fn authority_and_router_work_behind_full_nat() {
     let Some(network) = Network::or_skip("behind 1:1 NAT").unwrap() else {
@@ -190,8 +197,15 @@ fn router_moves_while_files_are_under_way() {
     // Moved while it is off.
     ring.member_mut("oslo").unwrap().terminate().unwrap();
     readdress(&lan, "oslo", 50, 51);
+    let before = statement(&ring, "lima").unwrap();
     ring.owner_call(&["ring", "move", "oslo", "10.77.0.51"])
         .unwrap();
+    // A start asks DNS, which follows the command a moment later.
+    let published = wait_until(DEADLINE, || match statement(&ring, "lima")? {
+        number if number > before => Ok(()),
+        number => Err(TestbedError(format!("lima has {number} still"))),
+    });
+    published.unwrap();
     ring.member_mut("oslo").unwrap().start().unwrap();
     wait_for_certificates(&ring, "oslo", 3);
     ping(&ring, "lima", "oslo", ANY);
