@@ -16,7 +16,7 @@ use super::content::{self, Partial, safe_file_name};
 use super::live::{Channel, Checked, Live};
 use super::pipe;
 use super::record::{Direction, Phase, Record, TransferId};
-use super::service::{Context, DONE, FAILED, GIVEN_UP, TOO_MANY};
+use super::service::{Context, DONE, FAILED, GIVEN_UP, Receiving, TOO_MANY};
 use super::slot::{ConnectionSlot, OpenConnections};
 use super::told;
 use super::wire::{Frame, FrameError, Offer};
@@ -305,18 +305,30 @@ struct Content<'a> {
     attempts: watch::Receiver<u64>,
 }
 
+/// Whether a file of this sender and size is taken, and has a place to go to.
+fn check_taken(receiving: &Receiving, sender: &str, size: u64) -> Result<(), Ended> {
+    if !receiving.rules.accepts(sender) {
+        return Err(refused("this member takes no files from the sender"));
+    }
+    if size > receiving.rules.max_bytes {
+        return Err(refused("the file is larger than this member takes"));
+    }
+    if !receiving.has_place() {
+        let inbox = receiving.inbox.display();
+        tracing::warn!(%inbox, "no file is received: the place of the inbox has gone. Was the home moved? Start the daemon again where it is now");
+        let reason = "the folder for received files has gone there".to_owned();
+        return Err(Ended::Refuse(reason, true));
+    }
+    Ok(())
+}
+
 /// Checks whether the file may come, and finds or makes the transfer's record.
 fn register(context: &Context, peer: MemberId, offer: &Offer) -> Result<Arc<Live>, Ended> {
     let refuse = refused;
     let certificate = sender(context, peer)?;
     let name = certificate.name().to_string();
     let receiving = context.receiving();
-    if !receiving.rules.accepts(&name) {
-        return Err(refuse("this member takes no files from the sender"));
-    }
-    if offer.size > receiving.rules.max_bytes {
-        return Err(refuse("the file is larger than this member takes"));
-    }
+    check_taken(&receiving, &name, offer.size)?;
     let file =
         safe_file_name(&offer.file).ok_or_else(|| refuse("the file's name cannot be used"))?;
     let id = TransferId(*offer.id);

@@ -117,6 +117,29 @@ impl Receiving {
             rules,
         }
     }
+
+    /// False once the folder in which the inbox was has gone, as with a home that is moved under a
+    /// running daemon: to make it again would deliver where no person looks.
+    pub(super) fn has_place(&self) -> bool {
+        self.inbox.is_dir() || self.inbox.parent().is_some_and(Path::is_dir)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moved_home_takes_no_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("home");
+        std::fs::create_dir(&home).unwrap();
+        let receiving = Receiving::new(ReceiveConfig::default(), &home);
+        // The inbox itself is made again.
+        assert!(receiving.has_place());
+        std::fs::rename(&home, folder.path().join("elsewhere")).unwrap();
+        assert!(!receiving.has_place());
+    }
 }
 
 impl Context {
