@@ -44,7 +44,7 @@ pub(crate) enum Progress {
 #[derive(Debug)]
 pub(crate) struct Follower {
     transport: Transport,
-    lanes: Both<Option<Order>>,
+    orders: Both<Option<Order>>,
     reader: Reader,
     held: Held,
     packets: u32,
@@ -73,7 +73,7 @@ impl Follower {
         };
         Some(Self {
             transport,
-            lanes: Both::default(),
+            orders: Both::default(),
             reader,
             held: names.account(),
             packets: 0,
@@ -98,8 +98,8 @@ impl Follower {
             Transport::Tcp => Numbering::Bytes,
             Transport::Utp => Numbering::Packets,
         };
-        let lane = self.lanes.of(direction);
-        let order = lane.get_or_insert_with(|| Order::new(numbering, number));
+        let order = self.orders.of(direction);
+        let order = order.get_or_insert_with(|| Order::new(numbering, number));
         let (reader, mut found, mut more) = (&mut self.reader, Vec::new(), More::Maybe);
         let taken = order.take(number, bytes, &mut |bytes| {
             if more == More::No {
@@ -122,7 +122,9 @@ impl Follower {
             Reader::Peers(peers) => peers.held(),
             Reader::Web(web) => web.held(),
         };
-        let ahead = self.lanes.sum(|lane| lane.as_ref().map_or(0, Order::held));
+        let ahead = self
+            .orders
+            .sum(|order| order.as_ref().map_or(0, Order::held));
         if is_over || !self.held.set(held.saturating_add(ahead)) {
             return Progress::Over(found);
         }

@@ -264,12 +264,7 @@ impl Enrolling {
     ) -> Result<Result<Granted, AuthorityError>, EnrolError> {
         let request: ListRequest =
             minicbor::decode(request).map_err(|_| ChannelError::Malformed)?;
-        let ring = self.authority.with(|authority| Ok(authority.ring_id()));
-        let ring = ring.await?;
-        let shown = Certificate::decode(&request.certificate, &ring);
-        let shown = shown.map_err(|_| ChannelError::Malformed)?;
-        // Certificates are public; the key is not.
-        holds(remote, &shown.member())?;
+        let shown = self.named(&request.certificate, remote).await?;
         place.keep();
         let name = shown.name().to_string();
         let page =
