@@ -37,6 +37,7 @@ use self::routers::RouterFollower;
 use crate::certificate::{Certificate, CertificateError, Name, Role};
 use crate::clock::unix_seconds;
 use crate::config::{Config, ConfigError, Wrong};
+use crate::connection::Connections;
 use crate::control::{self, ControlPlace, ControlServerError, ControlSocket, Services};
 use crate::directory::{Directory, DirectoryError};
 use crate::enrol;
@@ -324,7 +325,7 @@ impl Daemon {
         } = moving::ready(&home, opened, &mut changes).await?;
         let own = membership.certificate.clone();
         let (network, arrivals) = Network::start(&config, &identity, &own, &directory).await?;
-        let (quic, links) = (Arc::clone(network.quic()), Arc::clone(network.over_links()));
+        let endpoints = [network.quic(), network.over_links()].map(Arc::clone);
         let ready = Ready::of(&membership, taken.path);
         let keeping = Keeping::of(&identity, &membership, &state, &directory);
         let (runtime, member, inboxes) = Runtime::new(Setup {
@@ -335,16 +336,17 @@ impl Daemon {
             network,
             arrivals,
         })?;
+        let connections = Connections::new(endpoints, member.clone());
         let transfers = Transfers::start(transfer::Setup {
             state: Arc::clone(&state),
             directory: Arc::clone(&directory),
-            endpoint: quic,
-            over_links: links,
+            connections: connections.clone(),
             member: member.clone(),
             caps: config.caps(options.upload_limit),
             receive: config.receive.clone(),
             home: home.clone(),
         })?;
+        connections.start();
         let (reporter, leaver, left) = keeping.voices(&config, &home);
         let listens = listens_at(&config, &own);
         let configured = Configured::new(config, options.upload_limit, own.role(), &home);

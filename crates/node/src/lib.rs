@@ -42,6 +42,7 @@ mod cbor;
 pub mod certificate;
 mod clock;
 pub mod config;
+mod connection;
 pub mod control;
 mod core_dumps;
 mod credentials;

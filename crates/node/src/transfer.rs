@@ -31,7 +31,6 @@ mod record;
 mod route;
 mod send;
 mod service;
-mod slot;
 #[cfg(test)]
 mod tests;
 mod to_send;

@@ -80,11 +80,17 @@ pub const RECEIVES_PER_MEMBER: usize = 128;
 /// refused with "try later".
 pub const ACTIVE_RECEIVES_PER_MEMBER: usize = 16;
 
-/// Connections for transfers that one member may have open.
+/// Connections that one member may have open to this one.
 ///
 /// Source: as many as it may use ([`ACTIVE_RECEIVES_PER_MEMBER`]), and as many that are ending or
 /// testing an address. Past it new ones are closed.
 pub const CONNECTIONS_PER_MEMBER: usize = 2 * ACTIVE_RECEIVES_PER_MEMBER;
+
+/// Streams that a peer may have open on one connection.
+///
+/// Source: a transfer has one, a service's connection several at once. Past it the peer's streams
+/// wait, which QUIC tells it.
+pub const STREAMS_PER_CONNECTION: usize = 64;
 
 /// How long a partly received file waits for its sender.
 ///

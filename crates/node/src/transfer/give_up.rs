@@ -9,9 +9,10 @@ use tokio::time::timeout;
 use super::live::Live;
 use super::record::{Direction, Phase, Record};
 use super::send::{self, Ended};
-use super::service::{Context, DONE};
+use super::service::Context;
 use super::wire::{Frame, FrameError};
 use crate::clock::unix_seconds;
+use crate::connection::code::DONE;
 use crate::limits::{GIVE_UP_LONGEST, GIVE_UP_TIME, RETRY_FIRST, WAITING_RECEIVE_TIME};
 
 /// Whether the receiver may still wait for a file that does not come any more.

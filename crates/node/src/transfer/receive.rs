@@ -7,23 +7,23 @@ use std::time::Duration;
 use bao_tree::ChunkRanges;
 use bytes::Bytes;
 use ringway_dtl::Priority;
-use ringway_transport::quic::{QuicConnection, QuicEndpoint, QuicError, RecvStream, SendStream};
+use ringway_transport::quic::{QuicConnection, QuicError, RecvStream, SendStream};
 use ringway_transport::{MemberId, Ping};
 use tokio::sync::{SemaphorePermit, mpsc, watch};
-use tokio::time::timeout;
 
 use super::content::{self, Partial, safe_file_name};
 use super::live::{Channel, Checked, Live};
 use super::pipe;
 use super::record::{Direction, Phase, Record, TransferId};
-use super::service::{Context, DONE, FAILED, GIVEN_UP, Receiving, TOO_MANY};
-use super::slot::{ConnectionSlot, OpenConnections};
+use super::service::{Context, Receiving};
 use super::told;
 use super::wire::{Frame, FrameError, Offer};
 use crate::certificate::Certificate;
 use crate::clock::unix_seconds;
+use crate::connection::code::{FAILED, GIVEN_UP};
+use crate::connection::{Opened, Serving, StreamService};
 use crate::directory::Directory;
-use crate::limits::{ACTIVE_RECEIVES_PER_MEMBER, ANSWER_TIME, RECEIVES_PER_MEMBER};
+use crate::limits::{ACTIVE_RECEIVES_PER_MEMBER, RECEIVES_PER_MEMBER};
 
 /// Why a file was not taken, or not wholly.
 #[derive(Debug)]
@@ -40,53 +40,45 @@ impl From<FrameError> for Ended {
     }
 }
 
-/// Accepts connections for as long as the endpoints live.
-pub(super) fn serve(context: &Arc<Context>) {
-    let open = OpenConnections::default();
-    for endpoint in [&context.endpoint, &context.over_links] {
-        let accepting = accept(Arc::clone(context), Arc::clone(endpoint), Arc::clone(&open));
-        tokio::spawn(accepting);
+/// What other members ask of this one's transfers.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    context: Arc<Context>,
+}
+
+impl Receiver {
+    pub(super) fn new(context: Arc<Context>) -> Receiver {
+        Receiver { context }
     }
 }
 
-async fn accept(context: Arc<Context>, endpoint: Arc<QuicEndpoint>, open: OpenConnections) {
-    while let Some(connection) = endpoint.accept().await {
-        let peer = connection.peer();
-        let Some(slot) = ConnectionSlot::take(&open, peer) else {
-            connection.close(TOO_MANY, "too many connections of this member");
-            continue;
-        };
-        let context = Arc::clone(&context);
-        tokio::spawn(async move {
-            let _slot = slot;
-            // A peer that opens no stream has no use for the connection.
-            while let Ok(Ok((sink, stream))) = timeout(ANSWER_TIME, connection.accept_bi()).await {
-                handle_stream(&context, &connection, sink, stream).await;
-            }
-            connection.close(DONE, "nothing more to do");
-        });
+impl StreamService for Receiver {
+    fn kinds(&self) -> std::ops::RangeInclusive<u32> {
+        0..=19
+    }
+
+    fn serve(&self, opened: Opened) -> Serving {
+        let context = Arc::clone(&self.context);
+        Box::pin(async move { handle_stream(&context, opened).await })
     }
 }
 
-async fn handle_stream(
-    context: &Arc<Context>,
-    connection: &QuicConnection,
-    mut sink: SendStream,
-    mut stream: RecvStream,
-) {
-    let first = timeout(ANSWER_TIME, Frame::read(&mut stream)).await;
-    let ended = match first {
-        Ok(Ok(Frame::Ping(ping))) => answer_ping(context, &ping, &mut sink).await,
-        Ok(Ok(Frame::Offer(offer))) => {
-            receive(context, connection, &offer, &mut sink, stream).await
-        }
-        Ok(Ok(Frame::GiveUp(id))) => {
+async fn handle_stream(context: &Arc<Context>, opened: Opened) {
+    let Opened {
+        connection,
+        mut sink,
+        stream,
+        first,
+    } = opened;
+    let connection = &connection;
+    let ended = match Frame::decode(&first) {
+        Some(Frame::Ping(ping)) => answer_ping(context, &ping, &mut sink).await,
+        Some(Frame::Offer(offer)) => receive(context, connection, &offer, &mut sink, stream).await,
+        Some(Frame::GiveUp(id)) => {
             let id = TransferId(*id);
             take_end(context, connection, id, &mut sink).await
         }
-        Ok(Ok(_)) => Err(FrameError::Malformed.into()),
-        Ok(Err(error)) => Err(error.into()),
-        Err(_) => Err(Ended::Lost("the peer says nothing".to_owned())),
+        _ => Err(FrameError::Malformed.into()),
     };
     match ended {
         Ok(()) => {}

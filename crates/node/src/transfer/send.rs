@@ -20,13 +20,13 @@ use super::live::{Channel, Live};
 use super::pipe;
 use super::record::Phase;
 use super::route;
-use super::service::{Context, DONE, GIVEN_UP};
+use super::service::Context;
 use super::uplink::Flow;
 use super::wire::{Frame, FrameError, Offer};
 use crate::certificate::Certificate;
+use crate::connection::code::{DONE, GIVEN_UP};
 use crate::directory::DirectoryError;
 use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST, ROUTE_LOOK, STILL_AFTER_RETURN};
-use crate::member::Unreachable;
 use crate::text::printable;
 
 /// Why an attempt ends that has stood still for too long.
@@ -274,24 +274,11 @@ async fn current_peer(context: &Context, live: &Live) -> Result<Certificate, End
 
 pub(super) async fn connect(context: &Context, live: &Live) -> Result<QuicConnection, Ended> {
     let certificate = current_peer(context, live).await?;
-    let peer = certificate.member();
-    let addresses = match context.member.reach(certificate).await {
-        Ok(addresses) => addresses,
-        // There is a link, so there is a way.
-        Err(Unreachable::NoQuic(_)) => Vec::new(),
-        Err(error) => return Err(Ended::Later(error.to_string())),
-    };
-    for address in addresses {
-        let priority = live.record().priority;
-        match context.endpoint.connect(address, peer, priority).await {
-            Ok(connection) => return Ok(connection),
-            Err(error) => tracing::info!(%address, %error, "a transfer goes another way"),
-        }
-    }
-    let address = member_address(&peer);
     let priority = live.record().priority;
-    let connecting = context.over_links.connect(address, peer, priority);
-    Ok(connecting.await?)
+    let connecting = context.connections.connect(certificate, priority);
+    connecting
+        .await
+        .map_err(|error| Ended::Later(error.to_string()))
 }
 
 /// Puts the transfer under the cap of the interface by which it leaves, again and again.

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use ringway_dtl::Priority;
 use ringway_transport::MemberId;
-use ringway_transport::quic::QuicEndpoint;
 use tokio::sync::Semaphore;
 
 use super::live::{Live, SAMPLE};
@@ -19,6 +18,8 @@ use super::{give_up, receive, send, told};
 use crate::certificate::Certificate;
 use crate::clock::unix_seconds;
 use crate::config::{InterfaceConfig, ReceiveConfig};
+use crate::connection::Connections;
+use crate::connection::code::REVOKED;
 use crate::control::{CapStatus, TransferStatus};
 use crate::directory::Directory;
 use crate::limits::{
@@ -28,14 +29,6 @@ use crate::limits::{
 use crate::member::MemberHandle;
 use crate::state::{State, StateError};
 use crate::text::printable;
-
-/// Codes with which connections are closed: nothing is wrong; a peer did wrong; the sender gives
-/// the transfer up; the membership has ended; too many connections.
-pub(super) const DONE: u32 = 0;
-pub(super) const FAILED: u32 = 1;
-pub(super) const GIVEN_UP: u32 = 2;
-pub(super) const REVOKED: u32 = 3;
-pub(super) const TOO_MANY: u32 = 4;
 
 /// How often it is looked whether something has waited for too long.
 const EXPIRY_LOOK: Duration = Duration::from_secs(60);
@@ -82,9 +75,7 @@ impl TransferError {
 pub(super) struct Context {
     pub(super) state: Arc<State>,
     pub(super) directory: Arc<Directory>,
-    pub(super) endpoint: Arc<QuicEndpoint>,
-    /// The endpoint whose connections go over links, whatever transport those use.
-    pub(super) over_links: Arc<QuicEndpoint>,
+    pub(super) connections: Connections,
     pub(super) member: MemberHandle,
     pub(super) uplink: Uplink,
     /// Whose files are taken, and where they go.
@@ -306,8 +297,7 @@ pub(crate) struct Transfers {
 pub(crate) struct Setup {
     pub(crate) state: Arc<State>,
     pub(crate) directory: Arc<Directory>,
-    pub(crate) endpoint: Arc<QuicEndpoint>,
-    pub(crate) over_links: Arc<QuicEndpoint>,
+    pub(crate) connections: Connections,
     pub(crate) member: MemberHandle,
     pub(crate) receive: ReceiveConfig,
     /// Bytes per second of all that is sent, and the interfaces that have caps of their own.
@@ -328,8 +318,7 @@ impl Transfers {
             trees: crate::home::trees_path(&setup.home),
             state: setup.state,
             directory: setup.directory,
-            endpoint: setup.endpoint,
-            over_links: setup.over_links,
+            connections: setup.connections,
             member: setup.member,
             uplink: Uplink::start(
                 setup.caps.0,
@@ -361,7 +350,8 @@ impl Transfers {
             }
         }
         tokio::spawn(look_after_all(Arc::clone(&context)));
-        receive::serve(&context);
+        let connections = context.connections.clone();
+        connections.register(Arc::new(receive::Receiver::new(Arc::clone(&context))));
         Ok(Transfers { context })
     }
 

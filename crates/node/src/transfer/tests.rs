@@ -21,6 +21,7 @@ use super::to_send::ToSend;
 use super::wire::{Frame, Offer};
 use crate::certificate::{Certificate, CertificateFields};
 use crate::config::ReceiveConfig;
+use crate::connection::Connections;
 use crate::control::{LimitedBy, TransferStatus};
 use crate::directory::Directory;
 use crate::identity::Identity;
@@ -103,22 +104,24 @@ fn bench_with(peer_is_there: bool, patience: Patience, cap: Option<u64>) -> Benc
     crate::home::create_private_folder(&crate::home::trees_path(home.path())).unwrap();
     crate::home::create_private_folder(&home.path().join("inbox")).unwrap();
     let state = Arc::new(State::open(home.path()).unwrap());
+    let endpoints = [endpoint, over_links];
+    let connections = Connections::new(endpoints.clone(), member.clone());
     let setup = Setup {
         state: Arc::clone(&state),
         directory: Arc::clone(&directory),
-        endpoint: Arc::clone(&endpoint),
-        over_links: Arc::clone(&over_links),
+        connections: connections.clone(),
         member: member.clone(),
         receive: ReceiveConfig::default(),
         caps: (cap, Vec::new()),
         home: home.path().to_owned(),
     };
     let transfers = Transfers::start_with(setup, patience).unwrap();
+    connections.start();
     Bench {
         home,
         transfers,
         state,
-        endpoints: [endpoint, over_links],
+        endpoints,
         member,
         at,
         me,

@@ -4,6 +4,8 @@ use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
 use ringway_transport::quic::{RecvStream, SendStream};
 
+use crate::connection::frame;
+pub(super) use crate::connection::frame::FrameError;
 use crate::limits::{FRAME_BYTES, MISSING_RANGES};
 
 /// One frame.
@@ -61,21 +63,8 @@ pub(super) struct Offer {
     pub(super) hash: ByteArray<32>,
 }
 
-/// Why a frame could not be exchanged.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum FrameError {
-    #[error("the peer's message is malformed or too long")]
-    Malformed,
-    #[error("the connection ended: {0}")]
-    Ended(String),
-}
-
 impl Frame {
-    fn encode(&self) -> Vec<u8> {
-        crate::cbor::encode(self)
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Frame> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<Frame> {
         let frame = minicbor::decode(bytes).ok()?;
         match &frame {
             Frame::Accept { missing, .. } if missing.len() > 2 * MISSING_RANGES => None,
@@ -84,28 +73,11 @@ impl Frame {
     }
 
     pub(super) async fn write(&self, stream: &mut SendStream) -> Result<(), FrameError> {
-        let bytes = self.encode();
-        let length = u32::try_from(bytes.len()).map_err(|_| FrameError::Malformed)?;
-        let mut framed = length.to_be_bytes().to_vec();
-        framed.extend_from_slice(&bytes);
-        stream
-            .write_all(&framed)
-            .await
-            .map_err(|error| FrameError::Ended(error.to_string()))
+        frame::write(stream, self).await
     }
 
     pub(super) async fn read(stream: &mut RecvStream) -> Result<Frame, FrameError> {
-        let ended =
-            |error: ringway_transport::quic::ReadExactError| FrameError::Ended(error.to_string());
-        let mut length = [0; 4];
-        stream.read_exact(&mut length).await.map_err(ended)?;
-        let length =
-            usize::try_from(u32::from_be_bytes(length)).map_err(|_| FrameError::Malformed)?;
-        if length > FRAME_BYTES {
-            return Err(FrameError::Malformed);
-        }
-        let mut bytes = vec![0; length];
-        stream.read_exact(&mut bytes).await.map_err(ended)?;
+        let bytes = frame::read(stream, FRAME_BYTES).await?;
         Frame::decode(&bytes).ok_or(FrameError::Malformed)
     }
 }
@@ -137,7 +109,7 @@ mod tests {
         #[test]
         fn offers_survive_a_round_trip(id: [u8; 16], file in ".{0,40}", size: u64, hash: [u8; 32]) {
             let frame = Frame::Offer(Offer { id: id.into(), file, size, hash: hash.into() });
-            prop_assert_eq!(Frame::decode(&frame.encode()), Some(frame));
+            prop_assert_eq!(Frame::decode(&crate::cbor::encode(&frame)), Some(frame));
         }
 
         #[test]
@@ -153,6 +125,6 @@ mod tests {
             missing,
             present: 0,
         };
-        assert_eq!(Frame::decode(&frame.encode()), None);
+        assert_eq!(Frame::decode(&crate::cbor::encode(&frame)), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::clock::unix_seconds;
+use crate::connection::Connections;
 use crate::transfer::record::{Direction, Phase, Record, TransferId};
 
 /// The id that the bench's own member gives up on its next connection to the peer, which answers.
@@ -54,18 +55,20 @@ fn left(bench: &Bench, id: u128, phase: Phase) {
 
 /// The member starts again, with what is on its disk.
 fn again(bench: &Bench) -> Transfers {
-    let [endpoint, over_links] = bench.endpoints.clone();
+    let member = bench.member.clone();
+    let connections = Connections::new(bench.endpoints.clone(), member);
     let setup = Setup {
         state: Arc::clone(&bench.state),
         directory: Arc::clone(&bench.directory),
-        endpoint,
-        over_links,
+        connections: connections.clone(),
         member: bench.member.clone(),
         receive: ReceiveConfig::default(),
         caps: (None, Vec::new()),
         home: bench.home.path().to_owned(),
     };
-    Transfers::start(setup).unwrap()
+    let transfers = Transfers::start(setup).unwrap();
+    connections.start();
+    transfers
 }
 
 fn is_offered(bench: &Bench, id: u128) -> bool {

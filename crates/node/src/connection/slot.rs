@@ -1,4 +1,4 @@
-//! How many connections each member may have open to this one for its files.
+//! How many connections each member may have open to this one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
