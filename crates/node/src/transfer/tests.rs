@@ -267,7 +267,7 @@ async fn a_sender_that_gives_up_leaves_nothing() {
     let bench = bench(false);
     let connection = bench.connect().await;
     let (_sink, _) = offer(&connection, 7).await;
-    connection.close(super::service::GIVEN_UP, "cancelled");
+    connection.close(crate::connection::code::GIVEN_UP, "cancelled");
     let state = || bench.transfers.list().remove(0).state;
     eventually("has failed", || state() == "failed").await;
     eventually("nothing is left", || bench.parts().is_empty()).await;
@@ -479,7 +479,7 @@ async fn a_changed_file_ends_its_transfer() {
     };
     accept.write(&mut sink).await.unwrap();
     let closed = timeout(PATIENCE, connection.closed()).await.unwrap();
-    let code = u64::from(super::service::GIVEN_UP);
+    let code = u64::from(crate::connection::code::GIVEN_UP);
     let limits = matches!(&closed, QuicError::ClosedByPeer { code: found, .. } if *found == code);
     assert!(limits, "{closed}");
     let state = || bench.transfers.status(&sent.id).unwrap().0.state;
