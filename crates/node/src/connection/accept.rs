@@ -62,12 +62,12 @@ async fn accept(connections: Connections, endpoint: Arc<QuicEndpoint>, open: Ope
         tokio::spawn(async move {
             let _slot = slot;
             accept_streams(&connections, &connection).await;
-            connection.close(code::DONE, "nothing more to do");
         });
     }
 }
 
-/// Ends when the connection does, or when for some time it has had no stream.
+/// Ends when the connection does, or closes it when for some time it has had no stream. One that
+/// has ended is not closed again: those who serve its streams are told how it ended.
 async fn accept_streams(connections: &Connections, connection: &QuicConnection) {
     let places = Arc::new(Semaphore::new(STREAMS_PER_CONNECTION));
     loop {
@@ -78,7 +78,9 @@ async fn accept_streams(connections: &Connections, connection: &QuicConnection) 
             Ok(Ok(streams)) => streams,
             Ok(Err(_ended)) => return,
             // This place is the only one that is taken: the peer has no use for the connection.
-            Err(_) if places.available_permits() + 1 == STREAMS_PER_CONNECTION => return,
+            Err(_) if places.available_permits() + 1 == STREAMS_PER_CONNECTION => {
+                return connection.close(code::DONE, "nothing more to do");
+            }
             Err(_) => continue,
         };
         let (connections, connection) = (connections.clone(), connection.clone());
