@@ -4,12 +4,14 @@
 mod client;
 mod descriptor;
 mod members;
-mod message;
+mod reason;
 mod server;
 mod socket;
 
 pub use client::{Client, ClientError};
 pub use message::*;
+use ringway_client::message;
 pub use socket::{ControlPlace, ControlServerError, ControlSocket};
 
+pub(crate) use reason::limited_by;
 pub(crate) use server::{Services, serve};

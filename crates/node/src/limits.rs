@@ -20,11 +20,7 @@ pub use rotation::*;
 pub use sso::*;
 pub use transfer::*;
 
-/// Bytes of one line on the control socket.
-///
-/// Source: the longest reply is a status with [`MAX_LINKS`] links of about 300 bytes each. A longer
-/// line is an error to its reader.
-pub const CONTROL_LINE: usize = 1 << 20;
+pub use ringway_client::limits::{CONTROL_LINE, MAX_RELEASE};
 
 /// Sessions with other members held at once.
 ///

@@ -2,6 +2,7 @@
 //! it is, then base64url, all of it one line; and what may be shown of words and names.
 
 use data_encoding::BASE64URL_NOPAD;
+pub(crate) use ringway_client::text::{is_harmful, printable};
 
 use crate::limits::ADMISSION_TEXT;
 
@@ -17,55 +18,4 @@ pub(crate) fn from_text(text: &str, prefix: &str) -> Option<Vec<u8>> {
     let joined: String = text.split_ascii_whitespace().collect();
     let encoded = joined.strip_prefix(prefix)?;
     BASE64URL_NOPAD.decode(encoded.as_bytes()).ok()
-}
-
-/// True for characters that change how others are shown: control characters, line separators, and
-/// those of the Unicode bidirectional algorithm (UAX #9 §2), by which `exe.txt` can look like
-/// `txt.exe`.
-pub(crate) fn is_harmful(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}'
-        )
-        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// What a stranger's text may do to a terminal is nothing: at most so many of its characters.
-pub(crate) fn printable(text: &str, most: usize) -> String {
-    text.chars()
-        .filter(|c| !is_harmful(*c))
-        .take(most)
-        .collect()
-}
-
-/// Paths in JSON, which knows no bytes: a string, or the bytes one by one where they are no UTF-8.
-pub(crate) mod path {
-    use std::ffi::OsString;
-    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-    use std::path::{Path, PathBuf};
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    #[derive(Serialize, Deserialize)]
-    #[serde(untagged)]
-    enum Form {
-        Text(String),
-        Bytes(Vec<u8>),
-    }
-
-    pub(crate) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-        let form = match path.to_str() {
-            Some(text) => Form::Text(text.to_owned()),
-            None => Form::Bytes(path.as_os_str().as_bytes().to_vec()),
-        };
-        form.serialize(to)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
-        Ok(match Form::deserialize(from)? {
-            Form::Text(text) => text.into(),
-            Form::Bytes(bytes) => OsString::from_vec(bytes).into(),
-        })
-    }
 }

@@ -1,20 +1,13 @@
 //! The numbers of everything that two builds of the program may have to agree on, each in one
 //! place. `docs/reference/versions.md` says since which release each counts.
 
-/// This build's release, such as `0.2.0`.
-pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
+pub use ringway_client::versions::{CONTROL, RELEASE};
 
 /// Newest version of the link protocol: what members exchange over a link's handshakes.
 pub const LINK: u8 = 3;
 
 /// Oldest version of the link protocol that this build speaks as well.
 pub const LINK_OLDEST: u8 = 2;
-
-/// Version of the control protocol: what commands and the daemon say over the control socket. It
-/// goes up when a command, or a field that is asked for, is added. Each side reads what the other
-/// says as far as it knows it, and names both releases where it does not. 1: release 0.2, which did
-/// not tell it.
-pub const CONTROL: u32 = 2;
 
 /// Version of the member's `state.db`: the migrations that have made it, each applied once. An
 /// older one is migrated, and a copy of it kept; a newer one is refused.

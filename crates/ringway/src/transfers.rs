@@ -302,6 +302,8 @@ fn in_words(limited_by: LimitedBy) -> &'static str {
         LimitedBy::FlowControl => "as fast as one file may",
         LimitedBy::Unanswered => "the receiver does not answer",
         LimitedBy::Application => "slower than the network",
+        // A later daemon has a reason that this program does not know.
+        _ => "unknown",
     }
 }
 

@@ -22,14 +22,21 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("crates/dtl", &[]),
     ("crates/overlay", &[]),
     ("crates/transport", &["ringway-dtl"]),
+    ("crates/client", &[]),
     (
         "crates/node",
-        &["ringway-dtl", "ringway-overlay", "ringway-transport"],
+        &[
+            "ringway-client",
+            "ringway-dtl",
+            "ringway-overlay",
+            "ringway-transport",
+        ],
     ),
     ("crates/gateway", &["ringway-overlay", "ringway-transport"]),
     (
         "crates/ringway",
         &[
+            "ringway-client",
             "ringway-transport",
             "ringway-node",
             "ringway-gateway",

@@ -116,7 +116,15 @@ impl<'ast> Visit<'ast> for Shape {
 /// The files of the product: not its tests, benchmarks and simulators.
 fn product() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for name in ["dtl", "overlay", "transport", "node", "gateway", "ringway"] {
+    for name in [
+        "dtl",
+        "overlay",
+        "transport",
+        "client",
+        "node",
+        "gateway",
+        "ringway",
+    ] {
         walk(
             &root().join("crates").join(name).join("src"),
             "rs",

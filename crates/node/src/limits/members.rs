@@ -39,8 +39,3 @@ pub const LIST_KEPT: Duration = Duration::from_secs(60);
 ///
 /// Source: chosen: what a person waits for at a terminal. Past it what was known before counts.
 pub const LIST_WAIT: Duration = Duration::from_secs(1);
-
-/// Bytes of a release's name that another program or member has written.
-///
-/// Source: chosen: names such as `0.12.3-rc.1+deb1` have some dozen. Past it the rest is not shown.
-pub const MAX_RELEASE: usize = 32;

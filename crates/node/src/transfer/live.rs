@@ -16,7 +16,7 @@ use tokio::sync::{Notify, watch};
 use super::content::Partial;
 use super::record::{Direction, Phase, Record};
 use super::uplink::{Flow, HeldBack};
-use crate::control::{PathReport, TransferStatus};
+use crate::control::{PathReport, TransferStatus, limited_by};
 use crate::directory::Directory;
 
 /// How far back the rate looks.
@@ -384,7 +384,7 @@ impl Live {
             priority: record.priority.get(),
             blake3: record.hash.map(|hash| hash.to_hex().to_string()),
             resumed_from: self.resumed.load(Ordering::Relaxed),
-            limited_by: limit,
+            limited_by: limit.map(limited_by),
             shares_with: match channel.as_ref().filter(|_| sends) {
                 Some(channel) => names(directory, channel.connection.coupled_with()),
                 None => Vec::new(),

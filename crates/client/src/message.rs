@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-pub use ringway_dtl::LimitedBy;
 use serde::{Deserialize, Serialize};
 
 use crate::leave::LeaveOptions;
+pub use crate::limited_by::LimitedBy;
 use crate::limits::MAX_RELEASE;
 use crate::text::printable;
 use crate::versions::{CONTROL, RELEASE};
@@ -38,7 +38,8 @@ impl Speaker {
     }
 
     /// What a line says of its speaker; nothing where it does not.
-    pub(super) fn of(line: &[u8]) -> Speaker {
+    #[must_use]
+    pub fn of(line: &[u8]) -> Speaker {
         serde_json::from_slice(line).unwrap_or_default()
     }
 
@@ -62,17 +63,17 @@ impl fmt::Display for Speaker {
 }
 
 /// How the answer to a request begins that cannot be read.
-pub(super) const MALFORMED: &str = "the request is malformed";
+pub const MALFORMED: &str = "the request is malformed";
 
 /// A line with what it says of its speaker.
-#[derive(Serialize)]
-pub(super) struct Line<'a, T> {
+#[derive(Debug, Serialize)]
+pub struct Line<'a, T> {
     /// The request or reply.
     #[serde(flatten)]
-    pub(super) content: &'a T,
+    pub content: &'a T,
     /// Who says it.
     #[serde(flatten)]
-    pub(super) speaker: Speaker,
+    pub speaker: Speaker,
 }
 
 /// A command to the member daemon.

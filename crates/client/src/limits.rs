@@ -1,0 +1,12 @@
+//! Every bound of this crate: unit, source, and what happens past it.
+
+/// Bytes of one line on the control socket.
+///
+/// Source: the longest reply is a status with 1024 links of about 300 bytes each. A longer line is
+/// an error to its reader.
+pub const CONTROL_LINE: usize = 1 << 20;
+
+/// Bytes of a release's name that another program or member has written.
+///
+/// Source: chosen: names such as `0.12.3-rc.1+deb1` have some dozen. Past it the rest is not shown.
+pub const MAX_RELEASE: usize = 32;
