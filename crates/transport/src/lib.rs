@@ -21,6 +21,7 @@
 //! | `exec` | over a child program of any language |
 //! | `smtp` | over mail: batches, budgets, a relay to send by; LMTP, Maildir, pipe, IMAP and POP3 to receive by |
 //! | [`quic`] | connections between member keys; the priority controller plugged into QUIC; the trait over datagrams |
+//! | [`dtl`] | the same connections as a library for programs that have no ring: start here for one |
 //! | `counters` | messages moved, and dropped by reason |
 //! | [`limits`] | every bound, with its source |
 //!
@@ -138,6 +139,7 @@
 mod address;
 mod cbor;
 mod counters;
+pub mod dtl;
 mod exec;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;

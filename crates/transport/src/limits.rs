@@ -1,10 +1,12 @@
 //! Every bound of this crate: its unit, its source, and what happens past it.
 
+mod dtl;
 mod mail;
 mod quic;
 
 use std::time::Duration;
 
+pub use self::dtl::*;
 pub use self::mail::*;
 pub use self::quic::*;
 

@@ -71,6 +71,8 @@ pub struct ConnectionReport {
     pub mtu: u16,
     /// Datagrams received.
     pub received: u64,
+    /// Bytes of these.
+    pub received_bytes: u64,
 }
 
 impl QuicConnection {
@@ -142,9 +144,30 @@ impl QuicConnection {
         priority: Priority,
     ) -> Result<(PriorityStream, RecvStream), QuicError> {
         let (sink, source) = self.connection.open_bi().await?;
+        Ok((self.scheduled(sink, priority), source))
+    }
+
+    /// The next stream that the peer opens; what we send on it has that priority among such streams
+    /// of this connection, as on one of [`open_with`](Self::open_with).
+    pub(crate) async fn accept_with(
+        &self,
+        priority: Priority,
+    ) -> Result<(PriorityStream, RecvStream), QuicError> {
+        let (sink, source) = self.connection.accept_bi().await?;
+        Ok((self.scheduled(sink, priority), source))
+    }
+
+    fn scheduled(&self, sink: SendStream, priority: Priority) -> PriorityStream {
         let start = || Arc::new(StreamScheduler::start(Arc::clone(&self.control)));
         let scheduler = self.scheduler.get_or_init(start);
-        Ok((scheduler.stream(&self.connection, sink, priority), source))
+        scheduler.stream(&self.connection, sink, priority)
+    }
+
+    /// Our own address as the peer sees it; `None` until it has said so, which only programs
+    /// without a ring do.
+    pub(crate) fn observed_address(&self) -> Option<SocketAddr> {
+        let observed = self.connection.observed_external_addr().get();
+        observed.map(crate::address::canonical)
     }
 
     /// The next stream that the peer opens.
@@ -195,6 +218,7 @@ impl QuicConnection {
             lost_bytes: stats.lost_bytes,
             mtu: stats.current_mtu,
             received: stats.udp_rx.datagrams,
+            received_bytes: stats.udp_rx.bytes,
         }
     }
 

@@ -51,6 +51,9 @@ pub struct QuicOptions {
     /// Whether members may connect to send messages as well: set it where a
     /// [`QuicTransport`](crate::QuicTransport) takes them.
     pub links: bool,
+    /// Whether it serves a program that has no ring ([`crate::dtl`]) instead of a member: the two
+    /// refuse each other.
+    pub dtl: bool,
     /// Whether to ask peers for readings of their clocks where we send at priority 0. Without them
     /// a queue on the way back counts like one on the way there.
     pub clocks: bool,
@@ -70,6 +73,7 @@ impl Default for QuicOptions {
             congestion: CongestionControl::Priority(Config::default()),
             connections: limits::QUIC_CONNECTIONS,
             links: false,
+            dtl: false,
             clocks: true,
             coupling: Some(SharedCoupling::default()),
         }
@@ -155,9 +159,7 @@ impl QuicEndpoint {
     ) -> Result<Self, QuicError> {
         options.connections = options.connections.min(limits::QUIC_CONNECTIONS);
         let identity = Identity::new(identity);
-        let server = options
-            .accept
-            .then(|| server(&identity, &allow, options.links));
+        let server = options.accept.then(|| server(&identity, &allow, &options));
         let server = server.transpose()?;
         let endpoint = open(server.clone()).map_err(|error| QuicError::Bind {
             address,
@@ -229,6 +231,24 @@ impl QuicEndpoint {
             .await
     }
 
+    /// Connects for a program without a ring to the peer that is expected, whatever the endpoint
+    /// itself allows.
+    pub(crate) async fn connect_dtl(
+        &self,
+        address: SocketAddr,
+        expected: Expected,
+        priority: Priority,
+    ) -> Result<QuicConnection, QuicError> {
+        self.inner
+            .dial(address, expected, priority, Purpose::Dtl)
+            .await
+    }
+
+    /// Goes on with another socket: all connections move to it.
+    pub(crate) fn rebind(&self, address: SocketAddr) -> std::io::Result<()> {
+        self.inner.endpoint.rebind(crate::udp::socket(address)?)
+    }
+
     /// Connects for messages to whichever allowed member answers at `address`.
     pub(super) async fn connect_link(
         &self,
@@ -298,8 +318,14 @@ impl fmt::Debug for QuicEndpoint {
 /// What TLS takes as the server's name; never sent, as members are known by their keys.
 const SERVER_NAME: &str = "ringway";
 
-fn server(identity: &Identity, allow: &Allow, links: bool) -> Result<ServerConfig, QuicError> {
-    let purposes: &[Purpose] = if links {
+fn server(
+    identity: &Identity,
+    allow: &Allow,
+    options: &QuicOptions,
+) -> Result<ServerConfig, QuicError> {
+    let purposes: &[Purpose] = if options.dtl {
+        &[Purpose::Dtl]
+    } else if options.links {
         &[Purpose::Streams, Purpose::Link]
     } else {
         &[Purpose::Streams]
@@ -373,7 +399,11 @@ impl Inner {
             .identity
             .client(expected.clone(), shown.clone(), purpose)?;
         let group = match (&expected, purpose, &self.options.congestion) {
-            (Expected::Member(member), Purpose::Streams, CongestionControl::Priority(config)) => {
+            (
+                Expected::Member(member),
+                Purpose::Streams | Purpose::Dtl,
+                CongestionControl::Priority(config),
+            ) => {
                 let coupling = self.options.coupling.as_ref();
                 Some(self.groups.of(*member, address, config, coupling))
             }
@@ -381,7 +411,11 @@ impl Inner {
         };
         let control = Arc::new(Control::in_group(priority, group));
         let mut config = ClientConfig::new(Arc::new(tls));
-        config.transport_config(self.settings(&control, Role::Dialled(purpose), address));
+        let role = match purpose {
+            Purpose::Dtl => Role::Dtl,
+            Purpose::Streams | Purpose::Link => Role::Dialled(purpose),
+        };
+        config.transport_config(self.settings(&control, role, address));
         let handshake = self
             .endpoint
             .connect_with(config, address, SERVER_NAME)
@@ -411,7 +445,7 @@ impl Inner {
             CongestionControl::Cubic => false,
         };
         match purpose {
-            Purpose::Streams => connection.with_clock(wants && self.options.clocks),
+            Purpose::Streams | Purpose::Dtl => connection.with_clock(wants && self.options.clocks),
             Purpose::Link => connection,
         }
     }
@@ -465,8 +499,12 @@ impl Inner {
     ) -> Result<(), QuicError> {
         let control = Arc::new(Control::new(self.options.priority));
         let mut config = self.server.clone().ok_or(QuicError::Closed)?;
-        let role = Role::Accepted {
-            links: self.options.links,
+        let role = if self.options.dtl {
+            Role::Dtl
+        } else {
+            Role::Accepted {
+                links: self.options.links,
+            }
         };
         config.transport_config(self.settings(&control, role, incoming.remote_address()));
         let handshake = incoming
@@ -480,7 +518,7 @@ impl Inner {
         let peer = peer(&connection).ok_or(QuicError::Closed)?;
         let purpose = Purpose::of(&connection).ok_or(QuicError::Closed)?;
         let queue = match purpose {
-            Purpose::Streams => queues.streams,
+            Purpose::Streams | Purpose::Dtl => queues.streams,
             Purpose::Link => {
                 settings::link_only(&connection);
                 queues.links

@@ -28,7 +28,9 @@ pub use endpoint::{Allow, CongestionControl, QuicEndpoint, QuicOptions};
 pub use error::QuicError;
 pub use group::SharedCoupling;
 pub use messages::{DatagramCarrier, MemberDatagram, member_address};
-pub use streams::PriorityStream;
+pub(crate) use streams::Written;
+pub use streams::{PriorityHandle, PriorityStream};
+pub(crate) use tls::Expected;
 pub use transport::{QuicTransport, QuicTransportOptions};
 
 pub use noq::{ReadError, ReadExactError, ReadToEndError, RecvStream, SendStream, WriteError};

@@ -27,6 +27,8 @@ pub(super) enum Role {
         /// It may be for messages.
         links: bool,
     },
+    /// Either, for a program without a ring.
+    Dtl,
 }
 
 /// An endpoint that takes packets of up to [`limits::QUIC_PAYLOAD`] bytes. Its keys for stateless
@@ -130,7 +132,8 @@ pub(super) fn transport(
             config.keep_alive_interval(None);
             for_datagrams(&mut config);
         }
-        Role::Dialled(Purpose::Streams) | Role::Accepted { links: false } => {
+        Role::Dtl => for_programs(&mut config),
+        Role::Dialled(Purpose::Streams | Purpose::Dtl) | Role::Accepted { links: false } => {
             config
                 .datagram_receive_buffer_size(Some(limits::QUIC_CLOCK_QUEUE))
                 .datagram_send_buffer_size(limits::QUIC_CLOCK_QUEUE);
@@ -151,6 +154,18 @@ fn for_datagrams(config: &mut TransportConfig) {
         .datagram_receive_buffer_size(Some(limits::QUIC_LINK_RECEIVE))
         .datagram_send_buffer_size(limits::QUIC_LINK_SEND)
         .max_idle_timeout(limits::QUIC_LINK_IDLE.try_into().ok());
+}
+
+/// More streams than members need, datagrams, and a word to each other about their addresses, which
+/// those behind NAT cannot know by themselves.
+fn for_programs(config: &mut TransportConfig) {
+    config
+        .max_concurrent_bidi_streams(VarInt::from_u32(limits::DTL_STREAMS))
+        .receive_window(VarInt::from_u32(limits::DTL_CONNECTION_WINDOW))
+        .datagram_receive_buffer_size(Some(limits::QUIC_LINK_RECEIVE))
+        .datagram_send_buffer_size(limits::QUIC_LINK_SEND)
+        .send_observed_address_reports(true)
+        .receive_observed_address_reports(true);
 }
 
 /// Takes from an accepted connection what messages do not need.

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, Bytes};
-use noq::{SendStream, VarInt, WriteError};
+use noq::{SendStream, StoppedError, VarInt, WriteError};
 use ringway_dtl::Priority;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -21,7 +21,10 @@ use crate::limits::{
     QUIC_SEND_WINDOW, STREAM_AHEAD_LEAST, STREAM_CREDIT_PIECES, STREAM_PIECE, STREAM_WEIGHT_LEAST,
 };
 
-type Written = oneshot::Sender<Result<(), WriteError>>;
+type Answer = oneshot::Sender<Result<(), WriteError>>;
+
+/// Tells when a chunk is written, or why it is not.
+pub(crate) type Written = oneshot::Receiver<Result<(), WriteError>>;
 
 /// The sending side of a stream that has a priority among the streams of its connection. Dropping
 /// it finishes it.
@@ -48,25 +51,47 @@ impl PriorityStream {
             return Ok(());
         }
         loop {
-            let (written, done) = oneshot::channel();
-            let is_taken = {
-                let mut streams = self.scheduler.lock();
-                let entry = streams.entries.get_mut(&self.id);
-                let entry = entry.filter(|entry| !entry.finishes);
-                let entry = entry.ok_or(WriteError::ClosedStream)?;
-                entry.written = Some(written);
-                // Otherwise the rest of a chunk whose writer has given up goes first.
-                let is_taken = entry.chunk.is_empty();
-                if is_taken {
-                    entry.chunk = chunk.clone();
-                }
-                streams.wake();
-                is_taken
-            };
+            let (is_taken, done) = self.offer(&chunk)?;
             done.await.unwrap_or(Err(WriteError::ClosedStream))?;
             if is_taken {
                 return Ok(());
             }
+        }
+    }
+
+    /// Gives a chunk that has something to the task that writes. Whether it was taken: otherwise the
+    /// rest of one whose writer has given up goes first, and this tells when that is written.
+    pub(crate) fn offer(&self, chunk: &Bytes) -> Result<(bool, Written), WriteError> {
+        let (answer, written) = oneshot::channel();
+        let mut streams = self.scheduler.lock();
+        let entry = streams.entries.get_mut(&self.id);
+        let entry = entry.filter(|entry| !entry.finishes);
+        let entry = entry.ok_or(WriteError::ClosedStream)?;
+        entry.written = Some(answer);
+        let is_taken = entry.chunk.is_empty();
+        if is_taken {
+            entry.chunk = chunk.clone();
+        }
+        streams.wake();
+        Ok((is_taken, written))
+    }
+
+    /// Ends once the peer has acknowledged everything of a stream that is finished (`None`), or has
+    /// stopped it. `None` at once if this side has reset it.
+    pub(crate) fn delivered(
+        &self,
+    ) -> Option<impl Future<Output = Result<Option<VarInt>, StoppedError>> + Send + use<>> {
+        let streams = self.scheduler.lock();
+        let entry = streams.entries.get(&self.id);
+        entry.map(|entry| entry.sink.stopped())
+    }
+
+    /// Changes the priority from elsewhere, while this is being written to.
+    #[must_use]
+    pub fn handle(&self) -> PriorityHandle {
+        PriorityHandle {
+            id: self.id,
+            scheduler: Arc::downgrade(&self.scheduler),
         }
     }
 
@@ -82,13 +107,7 @@ impl PriorityStream {
     /// N times what 1 gets, 0 what the others leave. What the connection as a whole is worth is
     /// the connection's own priority, and stays as it is.
     pub fn set_priority(&self, priority: Priority) {
-        let mut streams = self.scheduler.lock();
-        let present = streams.present;
-        if let Some(entry) = streams.entries.get_mut(&self.id) {
-            entry.priority = priority;
-            // What it had ahead of its turn was reckoned by the old weight.
-            entry.tag = present;
-        }
+        self.scheduler.lock().set_priority(self.id, priority);
     }
 
     /// Says that nothing more comes, once the rest of a chunk whose writer has given up is written.
@@ -118,6 +137,23 @@ impl Drop for PriorityStream {
             entry.closes = true;
         }
         streams.let_go(self.id);
+    }
+}
+
+/// Sets the priority of a [`PriorityStream`] that somebody else writes to. It does not keep the
+/// stream; once that has ended, it does nothing.
+#[derive(Debug, Clone)]
+pub struct PriorityHandle {
+    id: u64,
+    scheduler: Weak<StreamScheduler>,
+}
+
+impl PriorityHandle {
+    /// As [`PriorityStream::set_priority`].
+    pub fn set_priority(&self, priority: Priority) {
+        if let Some(scheduler) = self.scheduler.upgrade() {
+            scheduler.lock().set_priority(self.id, priority);
+        }
     }
 }
 
@@ -194,7 +230,7 @@ struct Entry {
     priority: Priority,
     /// What is to be written, and who waits for that.
     chunk: Bytes,
-    written: Option<Written>,
+    written: Option<Answer>,
     /// Bytes written ÷ weight: where the next piece begins in virtual time.
     tag: f64,
     /// Whether QUIC has just taken nothing of it.
@@ -239,6 +275,14 @@ impl Streams {
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
+        }
+    }
+
+    fn set_priority(&mut self, id: u64, priority: Priority) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.priority = priority;
+            // What it had ahead of its turn was reckoned by the old weight.
+            entry.tag = self.present;
         }
     }
 

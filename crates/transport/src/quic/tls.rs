@@ -27,11 +27,16 @@ const STREAMS: &[u8] = b"ringway/1";
 /// The application protocol of connections that carry the messages of links, in datagrams.
 const LINK: &[u8] = b"ringway-link/1";
 
+/// The application protocol of [`crate::dtl`]: its programs and the members of rings refuse each
+/// other.
+const DTL: &[u8] = b"dtl/1";
+
 /// What a connection is for. The ALPN says it, so that both kinds share one port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Streams,
     Link,
+    Dtl,
 }
 
 impl Purpose {
@@ -39,6 +44,7 @@ impl Purpose {
         match self {
             Self::Streams => STREAMS,
             Self::Link => LINK,
+            Self::Dtl => DTL,
         }
     }
 
@@ -46,14 +52,14 @@ impl Purpose {
     pub(super) fn of(connection: &noq::Connection) -> Option<Self> {
         let data = connection.handshake_data()?.downcast::<HandshakeData>();
         let protocol = data.ok()?.protocol?;
-        let both = [Self::Streams, Self::Link];
-        both.into_iter().find(|purpose| purpose.alpn() == protocol)
+        let all = [Self::Streams, Self::Link, Self::Dtl];
+        all.into_iter().find(|purpose| purpose.alpn() == protocol)
     }
 }
 
 /// Who may answer when we connect.
 #[derive(Clone)]
-pub(super) enum Expected {
+pub(crate) enum Expected {
     /// This member only.
     Member(MemberId),
     /// Anybody who is allowed: only the address is known.

@@ -7,6 +7,7 @@
 )]
 
 mod clock;
+mod dtl;
 mod exec;
 mod hello;
 mod mail_servers;

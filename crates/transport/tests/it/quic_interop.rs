@@ -83,14 +83,17 @@ fn settings(asks: Asks) -> TransportConfig {
     config
 }
 
-fn client_config(asks: Asks) -> quinn::ClientConfig {
+/// What programs without a ring offer.
+const PROGRAMS: &[u8] = b"dtl/1";
+
+fn client_config(asks: Asks, alpn: &[u8]) -> quinn::ClientConfig {
     let mut tls = rustls::ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])
         .unwrap()
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(OnlyOurs))
         .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(raw_key())));
-    tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.alpn_protocols = vec![alpn.to_vec()];
     let mut config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
     config.transport_config(Arc::new(settings(asks)));
     config
@@ -256,7 +259,7 @@ async fn quinn_dials_us_and_data_goes_both_ways() {
             connection.closed().await
         });
         let theirs = quinn::Endpoint::client(loopback()).unwrap();
-        let dialling = theirs.connect_with(client_config(asks), address, "any.name");
+        let dialling = theirs.connect_with(client_config(asks, ALPN), address, "any.name");
         let connection = soon(dialling.unwrap()).await.unwrap();
         let (send, receive) = connection.open_bi().await.unwrap();
         ask(send, receive).await;
@@ -265,6 +268,31 @@ async fn quinn_dials_us_and_data_goes_both_ways() {
         let closed = soon(answering).await.unwrap().to_string();
         assert!(closed.contains("done"), "{closed}");
     }
+}
+
+/// The other side of [`ringway_transport::dtl`] may be any QUIC stack with raw public keys.
+#[tokio::test]
+async fn quinn_dials_a_program_without_a_ring() {
+    use ringway_transport::dtl::{Endpoint, Key, PeerKey, Trust};
+    let theirs = PeerKey::from_bytes(*MemberId::from(&key(THEIRS)).as_bytes());
+    let ours = Key::from_bytes(&key(OURS).to_bytes());
+    let endpoint = Endpoint::bind(loopback(), &ours, Trust::from(theirs)).unwrap();
+    let address = endpoint.local_address().unwrap();
+    let answering = tokio::spawn(async move {
+        let connection = endpoint.accept().await.unwrap();
+        assert_eq!(connection.peer_key(), theirs);
+        let (receive, send) = connection.accept().await.unwrap().into_split();
+        echo(send, receive).await;
+        connection.closed().await
+    });
+    let quinn = quinn::Endpoint::client(loopback()).unwrap();
+    let dialling = quinn.connect_with(client_config(Asks::No, PROGRAMS), address, "any.name");
+    let connection = soon(dialling.unwrap()).await.unwrap();
+    let (send, receive) = connection.open_bi().await.unwrap();
+    ask(send, receive).await;
+    connection.close(5_u32.into(), b"done");
+    let closed = soon(answering).await.unwrap().to_string();
+    assert!(closed.contains("done"), "{closed}");
 }
 
 #[tokio::test]
