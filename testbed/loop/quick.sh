@@ -10,6 +10,7 @@ begin=$(date +%s)
 
 # The folder of each crate : its name.
 crates=(crates/dtl:ringway-dtl crates/overlay:ringway-overlay crates/transport:ringway-transport
+    crates/dtl-c:ringway-dtl-c
     crates/node:ringway-node crates/gateway:ringway-gateway crates/ringway:ringway
     crates/bench:ringway-bench sim:ringway-sim testbed:ringway-testbed fuzz:ringway-fuzz)
 changed=$(git diff --name-only HEAD; git ls-files --others --exclude-standard)

@@ -23,6 +23,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("crates/overlay", &[]),
     ("crates/transport", &["ringway-dtl"]),
     ("crates/client", &[]),
+    ("crates/dtl-c", &["ringway-transport"]),
     (
         "crates/node",
         &[
