@@ -86,14 +86,6 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
-    /// The datagram does not fit into a packet.
-    #[error("the datagram has {bytes} bytes, {most} fit; send less, or use a stream")]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-        /// The most that fits now.
-        most: usize,
-    },
 }
 
 /// Words of the peer as they may be shown: short, without control characters.
@@ -163,7 +155,6 @@ impl From<Error> for std::io::Error {
             Error::TimedOut => ErrorKind::TimedOut,
             Error::ClosedByPeer { .. } | Error::Failed { .. } => ErrorKind::ConnectionReset,
             Error::Stopped { .. } | Error::Closed => ErrorKind::BrokenPipe,
-            Error::TooLarge { .. } => ErrorKind::InvalidInput,
             Error::Setup { .. } | Error::Busy { .. } | Error::Dial { .. } => ErrorKind::Other,
         };
         std::io::Error::new(kind, error)

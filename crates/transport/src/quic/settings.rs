@@ -156,14 +156,14 @@ fn for_datagrams(config: &mut TransportConfig) {
         .max_idle_timeout(limits::QUIC_LINK_IDLE.try_into().ok());
 }
 
-/// More streams than members need, datagrams, and a word to each other about their addresses, which
-/// those behind NAT cannot know by themselves.
+/// More streams than members need, and a word to each other about their addresses, which those
+/// behind NAT cannot know by themselves.
 fn for_programs(config: &mut TransportConfig) {
     config
         .max_concurrent_bidi_streams(VarInt::from_u32(limits::DTL_STREAMS))
         .receive_window(VarInt::from_u32(limits::DTL_CONNECTION_WINDOW))
-        .datagram_receive_buffer_size(Some(limits::QUIC_LINK_RECEIVE))
-        .datagram_send_buffer_size(limits::QUIC_LINK_SEND)
+        .datagram_receive_buffer_size(Some(limits::QUIC_CLOCK_QUEUE))
+        .datagram_send_buffer_size(limits::QUIC_CLOCK_QUEUE)
         .send_observed_address_reports(true)
         .receive_observed_address_reports(true);
 }

@@ -16,8 +16,9 @@ fn missing(parts: &[Part; 3]) -> Option<&'static str> {
             beside_0.median < alone.median + Duration::from_millis(40),
             "a short queue beside bulk at priority 0",
         ),
+        // Tasks that are woken late are a queue to it, and it gives way to that as to any other.
         (
-            beside_0.bulk > 0.5 * LINE.rate as f64,
+            beside_0.bulk > 0.5 * LINE.rate as f64 || alone.median > 3 * LINE.delay,
             "half of the line for bulk at priority 0",
         ),
         (
