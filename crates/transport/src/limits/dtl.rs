@@ -5,7 +5,7 @@ use super::QUIC_STREAM_WINDOW;
 /// Streams a peer may have open on one connection of a program.
 ///
 /// Source: ours; a program has many small streams where a member has one. Past it the peer's `open`
-/// waits until one is closed.
+/// waits until some are closed: QUIC gives room for an eighth of them at once.
 pub const DTL_STREAMS: u32 = 64;
 
 /// Bytes a peer may send ahead on one connection of a program, over all streams.
