@@ -74,6 +74,16 @@ pub(crate) fn room<'a>(pointer: *mut u8, size: usize) -> Result<&'a mut [u8], Fa
     }
 }
 
+/// Writes a value where C wants it.
+pub(crate) fn put<T>(pointer: *mut T, value: T) -> Result<(), Failure> {
+    if pointer.is_null() {
+        return Err(Failure::from("the place of a result is NULL"));
+    }
+    // SAFETY: the header demands room for one, that only this call uses.
+    unsafe { pointer.write(value) };
+    Ok(())
+}
+
 fn check(pointer: *const u8, size: usize) -> Result<(), Failure> {
     if pointer.is_null() {
         return Err(Failure::from("a buffer is NULL"));

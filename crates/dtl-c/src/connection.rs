@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ringway_transport::dtl::{Connection, Statistics};
 
-use crate::argument::{self, KEY, given, room, runtime, take, wait, wait_for};
-use crate::failure::{Failure, code, handle};
+use crate::argument::{self, KEY, given, put, room, runtime, take, wait, wait_for};
+use crate::failure::{code, handle};
 use crate::stream::dtl_stream;
 
 /// A connection.
@@ -101,13 +101,8 @@ pub extern "C" fn dtl_statistics(
     stats: *mut dtl_stats,
 ) -> c_int {
     code((|| {
-        let measured = given(connection)?.0.statistics().into();
-        if stats.is_null() {
-            return Err(Failure::from("the statistics are NULL"));
-        }
-        // SAFETY: the header demands room for one, that only this call uses.
-        unsafe { stats.write(measured) };
-        Ok(())
+        let measured = given(connection)?.0.statistics();
+        put(stats, measured.into())
     })())
 }
 

@@ -3,7 +3,8 @@
 //!
 //! This is [`ringway_transport::dtl`] with handles for its types, calls that block, and a runtime of
 //! its own. It is a crate because only a crate can be a library for C (decision 111). What crosses
-//! from C is checked here and nowhere below: NULL, sizes, text, numbers.
+//! from C is checked here and nowhere below: NULL, sizes, text, numbers. Pointers are trusted to be
+//! what the header demands, so these functions are not for Rust.
 
 #![allow(
     unsafe_code,

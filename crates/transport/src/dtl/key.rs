@@ -32,7 +32,7 @@ impl Key {
         Key(SigningKey::from_bytes(secret))
     }
 
-    /// The secret. Whoever has it can pretend to be this program.
+    /// The secret. Who has it can pretend to be this program.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; 32] {
         self.0.to_bytes()
