@@ -19,6 +19,7 @@
 //! | `report` | [`Report`]: the state, and why the flow is not faster |
 //! | `group` | [`Group`]: one congestion control for all flows over one path, divided between them by priority |
 //! | `coupling` | [`Coupling`]: groups to different peers that wait in one queue, divided by priority as well |
+//! | `deadline` | [`Deadline`]: which priority brings a transfer in time, and no more than that |
 //! | `share` | [`Scheduler`]: one upload cap for a process, divided between its transfers by priority |
 //!
 //! There are two algorithms. [`Algorithm::Adaptive`] is the default: at priority 0 a delay target
@@ -84,6 +85,7 @@ mod adaptive;
 mod config;
 mod controller;
 mod coupling;
+mod deadline;
 mod delay;
 mod detection;
 mod group;
@@ -97,6 +99,7 @@ mod window;
 pub use config::{Algorithm, Config, Ledbat};
 pub use controller::Controller;
 pub use coupling::{CoupledGroup, Coupling, CouplingIsFull, Look, Standing};
+pub use deadline::{Deadline, Due, Forecast, Progress, needs};
 pub use detection::LossDetection;
 pub use group::{Group, GroupFlow, GroupIsFull};
 pub use priority::{InvalidPriority, Priority};

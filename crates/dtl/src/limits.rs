@@ -205,3 +205,33 @@ pub const MAX_COUPLED: usize = 64;
 /// Source: ours; longer than a round trip over a full queue, by which one group learns of the same
 /// moment later than another. Past it the oldest is forgotten, and not compared.
 pub const COUPLED_BINS: usize = 64;
+
+/// Highest priority that a [`Deadline`](crate::Deadline) asks for, in TCP flows.
+///
+/// Source: ours; what the figures of N flows reach to (docs/explanation/priority.md), and eight
+/// ninths of a line beside one other flow. A deadline that needs more is missed.
+pub const MAX_DEADLINE_PRIORITY: f64 = 8.0;
+
+/// The part of the time until a deadline that is kept in reserve.
+///
+/// Source: ours; the rate of a TCP flow beside others swings by about as much over a minute. Less,
+/// and deadlines are missed by a swing; more, and others give way earlier than they must.
+pub const DEADLINE_RESERVE: f64 = 0.07;
+
+/// The reserve at least.
+///
+/// Source: ours; what a raise from priority 0 takes. A deadline that is nearer than this is met as
+/// far as it can be.
+pub const DEADLINE_RESERVE_LEAST: Duration = Duration::from_secs(2);
+
+/// The reserve at most.
+///
+/// Source: ours; ten corrections of a minute each. Longer would have others give way for hours for
+/// the deadline of a day.
+pub const DEADLINE_RESERVE_MOST: Duration = Duration::from_secs(600);
+
+/// Measurements of priority 0 that a deadline remembers, eight bytes each.
+///
+/// Source: ours; a fifth of the time that there is, at a sixtieth for each. Past it the oldest is
+/// forgotten.
+pub const DEADLINE_SLOTS: usize = 12;

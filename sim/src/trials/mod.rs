@@ -7,6 +7,7 @@
 mod cells;
 mod changes;
 mod conditions;
+mod deadline;
 mod files;
 mod measure;
 mod peers;
@@ -17,6 +18,7 @@ mod worth;
 use ringway_dtl::Algorithm;
 
 pub use self::cells::{Cell, matrix, table};
+pub use self::deadline::{Errand, Job, Met};
 pub use self::measure::{Beside, Late, alone, beside, late_comers};
 pub use self::peers::{Apart, Shares, two_queues};
 pub use self::setting::{Rival, Run, Setting};

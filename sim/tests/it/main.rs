@@ -5,6 +5,7 @@
 
 mod cells;
 mod churn;
+mod deadlines;
 mod death;
 mod determinism;
 mod digests;
