@@ -91,8 +91,11 @@ pub enum Request {
         path: PathBuf,
         /// Name of a member, or its id in base32.
         peer: String,
-        /// 0 or more; see the `dtl` crate.
-        priority: f64,
+        /// See the `dtl` crate.
+        priority: AskedPriority,
+        /// When it has to have arrived, Unix seconds: then that chooses the priority.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<u64>,
     },
     /// All transfers this daemon knows: one [`Reply::Transfer`] each, oldest first.
     Transfers,
@@ -105,8 +108,16 @@ pub enum Request {
     Priority {
         /// Its id, or an unambiguous beginning of it.
         transfer: String,
-        /// 0 or more.
-        priority: f64,
+        /// The one to go on with.
+        priority: AskedPriority,
+    },
+    /// Have a transfer arrive by a time, which chooses its priority from now on: answered by one
+    /// [`Reply::Transfer`].
+    Deadline {
+        /// Its id, or an unambiguous beginning of it.
+        transfer: String,
+        /// Unix seconds.
+        by: u64,
     },
     /// Give a transfer up: answered by one [`Reply::Transfer`].
     Cancel {
@@ -156,6 +167,16 @@ pub enum Request {
     /// Leave the ring for good: answered by one [`Reply::Left`]; then the daemon ends, without key
     /// and state. Only for the daemon's own user, and root.
     Leave(LeaveOptions),
+}
+
+/// A priority as it is asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum AskedPriority {
+    /// 0 to 1000 TCP flows.
+    Flows(f64),
+    /// The name of a class of the daemon's configuration.
+    Class(String),
 }
 
 /// What [`Request::Route`] looks for.
@@ -399,6 +420,18 @@ pub struct TransferStatus {
     pub blake3: Option<String>,
     /// Bytes that an earlier attempt had brought over and that were not sent again.
     pub resumed_from: u64,
+    /// When it has to have arrived, Unix seconds, if it was sent with a deadline (senders only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<u64>,
+    /// When it will have arrived as far as is known, or has, Unix seconds; only with a deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<u64>,
+    /// Whether that is by the deadline; none where nothing is known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_time: Option<bool>,
+    /// Whether the deadline sets the priority: it does until a user does.
+    #[serde(default)]
+    pub steered: bool,
     /// What QUIC and the controller report, while active.
     pub path_report: Option<PathReport>,
     /// Why it is not faster; senders only, while active.

@@ -10,7 +10,7 @@
 //! Deadlines that share a line are met in order: [`needs`] says what each must have now.
 //!
 //! Getters: [`Deadline::priority`], [`Deadline::aim`], [`Deadline::forecast`]. Commands:
-//! [`Deadline::set_most`], [`Deadline::learn_from`]. Input: [`Deadline::handle_progress`] while
+//! [`Deadline::set_most`], [`Deadline::set_times`], [`Deadline::learn_from`]. Input: [`Deadline::handle_progress`] while
 //! data flows, [`Deadline::handle_pause`] when it stops to.
 
 use std::collections::VecDeque;
@@ -212,6 +212,11 @@ impl Deadline {
         reserve.clamp(DEADLINE_RESERVE_LEAST, DEADLINE_RESERVE_MOST)
     }
 
+    /// The deadline at other instants: the machine has slept, or its clock was set.
+    pub fn set_times(&mut self, begun: Instant, due: Instant) {
+        (self.begun, self.due) = (begun, due);
+    }
+
     /// Another bound on what it asks for.
     pub fn set_most(&mut self, most: Priority) {
         self.most = most.get().min(MAX_DEADLINE_PRIORITY);
@@ -252,7 +257,9 @@ impl Deadline {
             self.given.most = self.given.most.max(rate);
             self.mark = Some((now, progress.left));
         }
-        let next = if self.priority > 0.0 {
+        let next = if progress.need <= 0.0 {
+            0.0
+        } else if self.priority > 0.0 {
             self.raised(now, progress, measured.then_some(rate))
         } else {
             self.at_rest(now, progress, measured.then_some(rate))

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod check;
+mod class;
 mod document;
 mod mail;
 mod schema;
@@ -20,6 +21,9 @@ use ringway_transport::{Address, PathRule, PathRules, WebAddress};
 use serde::{Deserialize, Deserializer};
 
 pub use self::bytes::parse_bytes;
+pub use self::class::ClassConfig;
+pub(crate) use self::class::PREDEFINED;
+pub use self::class::is_class_name;
 use self::document::Document;
 pub(crate) use self::document::Wrong;
 pub use self::mail::{MailConfig, ServerConfig, TlsName};
@@ -73,6 +77,10 @@ pub struct Config {
     /// `[[peer]]`, one for each member whose addresses are known beforehand.
     #[serde(default)]
     pub peer: Vec<PeerConfig>,
+    /// `[[class]]`, one for each name of a priority; without any there are `backup`, `work` and
+    /// `live`.
+    #[serde(default)]
+    pub class: Vec<ClassConfig>,
     /// What was read, for errors that show only later.
     #[serde(skip)]
     document: Document,
@@ -291,6 +299,9 @@ pub struct LimitsConfig {
     /// on.
     #[serde(deserialize_with = "bytes::deserialize")]
     pub relay: u64,
+    /// Highest priority that others than the daemon's own user and root may ask for; none is
+    /// [`MAX_GROUP_PRIORITY`](crate::limits::MAX_GROUP_PRIORITY).
+    pub max_priority: Option<f64>,
 }
 
 impl Default for LimitsConfig {
@@ -298,6 +309,7 @@ impl Default for LimitsConfig {
         LimitsConfig {
             upload: None,
             relay: RELAY_RATE,
+            max_priority: None,
         }
     }
 }
@@ -326,7 +338,7 @@ impl Config {
         Config::of(Document::read(&home::config_path(home))?)
     }
 
-    fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+    pub(crate) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         Config::of(Document::new(text.to_owned(), path))
     }
 

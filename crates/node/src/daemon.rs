@@ -50,6 +50,7 @@ use crate::member::{
 };
 pub use crate::member::{Delivered, MessageSender, RingMessage};
 use crate::member_list::MemberList;
+use crate::priorities::Priorities;
 use crate::state::{Membership, State, StateError};
 use crate::statement::Statement;
 use crate::transfer::{self, Transfers};
@@ -349,8 +350,9 @@ impl Daemon {
         connections.start();
         let (reporter, leaver, left) = keeping.voices(&config, &home);
         let listens = listens_at(&config, &own);
+        let priorities = Priorities::of(&config);
         let configured = Configured::new(config, options.upload_limit, own.role(), &home);
-        let services = keeping.services(&member, transfers, leaver);
+        let services = keeping.services(&member, transfers, priorities, leaver);
         let (keys, bringer, renewer) = keeping.keepers(home, &member, &changes);
         let (messages, ring_messages) = mailboxes(&member, &directory, inboxes);
         Ok(Daemon {
@@ -395,6 +397,7 @@ impl Daemon {
         Reloader {
             configured: self.configured.clone(),
             transfers: self.services.transfers.clone(),
+            priorities: self.services.priorities.clone(),
             member: self.services.member.clone(),
         }
     }
@@ -531,7 +534,13 @@ impl Keeping {
     }
 
     /// What commands are answered from.
-    fn services(&self, member: &MemberHandle, transfers: Transfers, leaver: Leaver) -> Services {
+    fn services(
+        &self,
+        member: &MemberHandle,
+        transfers: Transfers,
+        priorities: Priorities,
+        leaver: Leaver,
+    ) -> Services {
         let list = MemberList {
             directory: Arc::clone(&self.directory),
             ring: self.membership.ring,
@@ -541,6 +550,7 @@ impl Keeping {
         Services {
             member: member.clone(),
             transfers,
+            priorities,
             directory: Arc::clone(&self.directory),
             certificate: self.membership.certificate.clone(),
             list: Arc::new(list),

@@ -65,6 +65,7 @@ mod member;
 mod member_list;
 mod noise;
 mod open_files;
+mod priorities;
 pub mod renewal;
 pub mod rotation;
 mod shares;

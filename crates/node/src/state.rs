@@ -1,5 +1,7 @@
 //! What a member keeps over restarts: its membership, routers it has known, its transfers.
 
+mod deadlines;
+
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
@@ -52,6 +54,11 @@ pub(crate) const MIGRATIONS: &[&str] = &["
     ALTER TABLE transfers ADD COLUMN path_bytes BLOB;
 ", "
     ALTER TABLE transfers ADD COLUMN handed INTEGER NOT NULL DEFAULT 0;
+", "
+    CREATE TABLE deadlines (
+        id BLOB PRIMARY KEY, by INTEGER NOT NULL, since INTEGER NOT NULL, most REAL NOT NULL,
+        steers INTEGER NOT NULL, arrived INTEGER
+    ) STRICT;
 "];
 
 const SCHEMA: Schema = Schema {

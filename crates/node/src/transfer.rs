@@ -22,6 +22,7 @@
 
 mod cap;
 mod content;
+mod deadline;
 mod give_up;
 mod live;
 mod patience;
@@ -38,6 +39,8 @@ mod told;
 mod uplink;
 mod wire;
 
+pub(crate) use self::deadline::KeptDeadline;
+pub(crate) use self::deadline::check as check_deadline;
 pub(crate) use self::record::{Direction, Phase, Record, TransferId};
 pub(crate) use self::send::ping;
 pub(crate) use self::service::{Setup, TransferError, Transfers};

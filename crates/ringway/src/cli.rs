@@ -3,6 +3,7 @@
 
 mod addresses;
 mod backup;
+mod deadline;
 mod doctor;
 mod file;
 mod gate;
@@ -20,6 +21,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub(crate) use addresses::{AddressArgs, MoveArgs};
 pub(crate) use backup::{BackupArgs, PromoteArgs, RestoreArgs};
+pub(crate) use deadline::shown;
 pub(crate) use doctor::CheckupArgs;
 pub(crate) use file::{gate_options, serve_options, with_file};
 pub(crate) use gate::{

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use indicatif::HumanBytes;
 use ringway_node::control::{Client, LimitedBy, PathReport, Request, TransferStatus};
 
-use crate::cli::{CancelArgs, PriorityArgs, SendArgs, TransfersArgs};
+use crate::cli::{CancelArgs, PriorityArgs, SendArgs, TransfersArgs, shown};
 use crate::context::Context;
 use crate::limits::WATCH_INTERVAL;
 use crate::progress::{Progress, rate};
@@ -33,7 +33,8 @@ pub(crate) async fn send(context: &Context, args: &SendArgs) -> Result<(), Failu
     let request = Request::Send {
         path,
         peer: args.peer.clone(),
-        priority: args.priority,
+        priority: args.priority.clone(),
+        by: args.by,
     };
     let queued = request::send(context, &request, &file).await?;
     if args.detach {
@@ -263,8 +264,24 @@ fn path(report: Option<&PathReport>) -> [String; 4] {
 /// queue.
 fn note(transfer: &TransferStatus) -> String {
     let why = transfer.reason.clone().or_else(|| limit(transfer));
-    let parts = [why, shared(&transfer.shares_with)];
+    let parts = [deadline(transfer), why, shared(&transfer.shares_with)];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// By when it has to have arrived, and whether it does.
+fn deadline(transfer: &TransferStatus) -> Option<String> {
+    let by = shown(transfer.deadline?);
+    let expected = transfer.expected.map(shown);
+    let what = match (transfer.state.as_str(), expected) {
+        ("done", Some(at)) => format!(", arrived {at}"),
+        (_, Some(at)) => format!(", expected {at}"),
+        (_, None) => String::new(),
+    };
+    let late = match transfer.in_time {
+        Some(false) => ", late",
+        _ => "",
+    };
+    Some(format!("by {by}{what}{late}"))
 }
 
 /// None if no other transfer is known to wait in the same queue.
@@ -320,14 +337,23 @@ fn short(id: &str) -> &str {
 
 /// Changes a priority.
 pub(crate) async fn priority(context: &Context, args: PriorityArgs) -> Result<(), Failure> {
-    let request = Request::Priority {
-        transfer: args.id,
-        priority: args.priority,
+    let transfer = args.id;
+    let request = match (args.priority, args.by) {
+        (Some(priority), _) => Request::Priority { transfer, priority },
+        (None, by) => {
+            let by = by.unwrap_or_default();
+            Request::Deadline { transfer, by }
+        }
     };
     let transfer = request::transfer(context, &request).await?;
     context.output.either(SCHEMA, &transfer, || {
+        let deadline = match transfer.deadline.map(shown) {
+            Some(by) if transfer.steered => format!(", and what it needs to arrive by {by}"),
+            Some(by) => format!("; its deadline, {by}, no longer changes that"),
+            None => String::new(),
+        };
         format!(
-            "{} ({} → {}) has priority {}",
+            "{} ({} → {}) has priority {}{deadline}",
             short(&transfer.id),
             transfer.file,
             transfer.peer,

@@ -22,6 +22,7 @@ impl Config {
             self.check_exec(),
             self.check_mail(),
             self.check_peers(),
+            self.check_classes(),
         ];
         let all: Result<(), Wrong> = checks.into_iter().collect();
         all.map_err(|wrong| self.refuse(wrong))

@@ -7,6 +7,7 @@ mod keys;
 use std::net::SocketAddr;
 use std::ops::Range;
 
+use ringway_dtl::Priority;
 use ringway_transport::{Address, WebAddress};
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
@@ -55,6 +56,7 @@ impl Key {
             Kind::Bytes => {
                 "a whole number of bytes from 0, or one with a unit in quotes, is needed".to_owned()
             }
+            Kind::Priority => "a number from 0 to 1000 is needed".to_owned(),
             Kind::Text => "a text in quotes that is not empty is needed".to_owned(),
             Kind::Texts => "a list of texts in quotes is needed".to_owned(),
             Kind::Names => {
@@ -237,6 +239,7 @@ fn is_plain(kind: Kind, value: &DeValue<'_>) -> bool {
             Some(text) => parse_bytes(text).is_some(),
             None => value.as_integer().and_then(whole).is_some(),
         },
+        Kind::Priority => is_priority(value),
         Kind::Text => value.as_str().is_some_and(|text| !text.is_empty()),
         Kind::Texts | Kind::Names | Kind::WebAddresses => texts(&|_| true),
         Kind::Addresses => {
@@ -257,6 +260,15 @@ fn is_plain(kind: Kind, value: &DeValue<'_>) -> bool {
 
 fn whole(number: &DeInteger<'_>) -> Option<u64> {
     u64::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+fn is_priority(value: &DeValue<'_>) -> bool {
+    let number = match value {
+        DeValue::Integer(number) if number.radix() == 10 => number.as_str().parse::<Priority>(),
+        DeValue::Float(number) => number.as_str().parse::<Priority>(),
+        _ => return false,
+    };
+    number.is_ok()
 }
 
 fn socket(value: &DeValue<'_>) -> Option<SocketAddr> {

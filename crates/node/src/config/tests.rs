@@ -257,7 +257,8 @@ fn relaying_is_limited_and_can_be_disabled() {
         of("[node]\n[limits]\nupload = 0x5\n").limits,
         LimitsConfig {
             upload: Some(5),
-            relay: RELAY_RATE
+            relay: RELAY_RATE,
+            max_priority: None,
         }
     );
 }

@@ -4,7 +4,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringway_dtl::Priority;
 use ringway_overlay::limits::{MAX_RECORD_LIFETIME, MAX_RECORD_NAME, MAX_RECORD_VALUE};
 use ringway_overlay::{Destination, Record, RingKey};
 use ringway_transport::{Place, Places};
@@ -26,7 +25,8 @@ use crate::leave::{LeaveError, LeaveOptions};
 use crate::limits::{CONTROL_CONNECTIONS, CONTROL_TIME};
 use crate::member::{MemberHandle, Unreachable};
 use crate::member_list::MemberList;
-use crate::transfer::{TransferError, Transfers};
+use crate::priorities::{Priorities, PriorityRefused};
+use crate::transfer::{TransferError, Transfers, check_deadline};
 
 /// How often a watched transfer is reported.
 const WATCH: Duration = Duration::from_millis(100);
@@ -41,6 +41,7 @@ const PING_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct Services {
     pub(crate) member: MemberHandle,
     pub(crate) transfers: Transfers,
+    pub(crate) priorities: Priorities,
     pub(crate) directory: Arc<Directory>,
     pub(crate) certificate: Certificate,
     /// The owner's list of members.
@@ -161,6 +162,12 @@ impl From<TransferError> for Failure {
     }
 }
 
+impl From<PriorityRefused> for Failure {
+    fn from(error: PriorityRefused) -> Failure {
+        Failure::Usage(error.to_string())
+    }
+}
+
 impl From<DirectoryError> for Failure {
     fn from(error: DirectoryError) -> Failure {
         match error {
@@ -199,8 +206,11 @@ impl Services {
                 path,
                 peer,
                 priority,
+                by,
             } => {
-                let priority = checked_priority(priority)?;
+                let priority = self.priorities.asked(&priority, caller.is_own())?;
+                let most = self.priorities.most(caller.is_own());
+                by.map_or(Ok(()), check_deadline)?;
                 if !path.is_absolute() {
                     return Err(Failure::Usage("the path must be absolute".to_owned()));
                 }
@@ -208,7 +218,10 @@ impl Services {
                 let file = file.ok_or_else(|| Failure::Usage(NOT_HANDED.to_owned()))?;
                 let peer = self.find(&peer).await?;
                 let own = &self.certificate;
-                let status = self.transfers.send(file, &peer, own, priority)?;
+                let mut status = self.transfers.send(file, &peer, own, priority)?;
+                if let Some(by) = by {
+                    status = self.transfers.set_deadline(&status.id, by, most)?;
+                }
                 answers.send(&Reply::Transfer(Box::new(status))).await?;
             }
             Request::Transfers => {
@@ -218,8 +231,13 @@ impl Services {
             }
             Request::Watch { transfer } => self.watch(&transfer, answers).await?,
             Request::Priority { transfer, priority } => {
-                let priority = checked_priority(priority)?;
+                let priority = self.priorities.asked(&priority, caller.is_own())?;
                 let status = self.transfers.set_priority(&transfer, priority)?;
+                answers.send(&Reply::Transfer(Box::new(status))).await?;
+            }
+            Request::Deadline { transfer, by } => {
+                let most = self.priorities.most(caller.is_own());
+                let status = self.transfers.set_deadline(&transfer, by, most)?;
                 answers.send(&Reply::Transfer(Box::new(status))).await?;
             }
             Request::Cancel { transfer } => {
@@ -517,10 +535,6 @@ fn checked_name(name: &str) -> Result<(), Failure> {
         "the name of a record has 1 to {MAX_RECORD_NAME} bytes, not {}",
         name.len()
     )))
-}
-
-fn checked_priority(value: f64) -> Result<Priority, Failure> {
-    Priority::new(value).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::{DaemonError, make_inbox};
 use crate::certificate::Role;
 use crate::config::Config;
 use crate::member::MemberHandle;
+use crate::priorities::Priorities;
 use crate::transfer::Transfers;
 
 /// What a member runs with.
@@ -68,13 +69,15 @@ impl Configured {
 pub struct Reloader {
     pub(super) configured: Configured,
     pub(super) transfers: Transfers,
+    pub(super) priorities: Priorities,
     pub(super) member: MemberHandle,
 }
 
 impl Reloader {
-    /// Reads the file. `[receive]`, `[limits]`, `[[interface]]`, `[[path]]` and `[[peer]]` count
-    /// from now on: caps and costs of paths for what is under way as well, rules on files for those
-    /// that are offered from now on. Returns the other sections that have changed, which count
+    /// Reads the file. `[receive]`, `[limits]`, `[[class]]`, `[[interface]]`, `[[path]]` and
+    /// `[[peer]]` count from now on: caps and costs of paths for what is under way as well, rules on
+    /// files for those that are offered from now on, names of priorities for what is asked from now
+    /// on. Returns the other sections that have changed, which count
     /// from the next start. What came of it is logged.
     ///
     /// # Errors
@@ -110,6 +113,7 @@ impl Reloader {
             ..
         } = &self.configured;
         let ((all, interfaces), receive) = (config.caps(*upload_limit), config.receive.clone());
+        self.priorities.configure(config);
         self.transfers.configure(all, &interfaces, receive, home);
         self.member.configure(config).await;
         left

@@ -7,6 +7,11 @@ use std::time::Duration;
 /// Source: what a person looks back on. The oldest ended one is forgotten; its file stays.
 pub const TRANSFER_HISTORY: usize = 1_000;
 
+/// How far ahead a deadline may be.
+///
+/// Source: longer than transfers are left waiting. Past it the deadline is refused.
+pub const DEADLINE_AHEAD: Duration = Duration::from_secs(366 * 86_400);
+
 /// Files received at once.
 ///
 /// Source: each holds two open files, a thread and 1 MiB. Past it offers are refused with "try

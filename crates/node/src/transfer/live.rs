@@ -239,6 +239,14 @@ impl Live {
             .clone()
     }
 
+    /// Members to whom what is sent waits in one queue with this, as it has shown.
+    pub(super) fn coupled_with(&self) -> Vec<MemberId> {
+        let channel = self.channel();
+        channel.map_or_else(Vec::new, |channel| {
+            channel.connection.coupled_with().into_iter().collect()
+        })
+    }
+
     /// Applies to what flows now and to what flows later.
     pub(super) fn set_priority(&self, priority: Priority) {
         self.lock_record().priority = priority;
@@ -384,6 +392,10 @@ impl Live {
             priority: record.priority.get(),
             blake3: record.hash.map(|hash| hash.to_hex().to_string()),
             resumed_from: self.resumed.load(Ordering::Relaxed),
+            deadline: None,
+            expected: None,
+            in_time: None,
+            steered: false,
             limited_by: limit.map(limited_by),
             shares_with: match channel.as_ref().filter(|_| sends) {
                 Some(channel) => names(directory, channel.connection.coupled_with()),

@@ -9,6 +9,7 @@ use ringway_dtl::Priority;
 use ringway_transport::MemberId;
 use tokio::sync::Semaphore;
 
+use super::deadline::{self, Deadlines};
 use super::live::{Live, SAMPLE};
 use super::patience::Patience;
 use super::record::{Direction, Phase, Record, TransferId};
@@ -16,7 +17,7 @@ use super::to_send::ToSend;
 use super::uplink::Uplink;
 use super::{give_up, receive, send, told};
 use crate::certificate::Certificate;
-use crate::clock::unix_seconds;
+use crate::clock::{date_of, unix_seconds};
 use crate::config::{InterfaceConfig, ReceiveConfig};
 use crate::connection::Connections;
 use crate::connection::code::REVOKED;
@@ -55,6 +56,10 @@ pub(crate) enum TransferError {
     Ended(TransferId),
     #[error("only the sender sets a transfer's priority")]
     NotOurs,
+    #[error("the deadline {} has passed: it is {} now", date_of(*by), date_of(*now))]
+    Past { by: u64, now: u64 },
+    #[error("a deadline may be a year ahead, and no more")]
+    FarAhead,
     #[error(transparent)]
     State(#[from] StateError),
     #[error("the operating system gave no random bytes: {0}")]
@@ -78,6 +83,7 @@ pub(super) struct Context {
     pub(super) connections: Connections,
     pub(super) member: MemberHandle,
     pub(super) uplink: Uplink,
+    pub(super) deadlines: Deadlines,
     /// Whose files are taken, and where they go.
     receiving: Mutex<Arc<Receiving>>,
     /// Where the trees of files on their way out are kept.
@@ -216,8 +222,10 @@ impl Context {
         self.save(live);
     }
 
-    fn status(&self, live: &Live) -> TransferStatus {
-        live.status(&self.directory)
+    pub(super) fn status(&self, live: &Live) -> TransferStatus {
+        let mut status = live.status(&self.directory);
+        self.deadlines.describe(live, &mut status);
+        status
     }
 
     /// Transfers in one direction that have not ended, with everybody or with one peer.
@@ -289,7 +297,7 @@ impl Context {
 /// The transfers of a member. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Transfers {
-    context: Arc<Context>,
+    pub(super) context: Arc<Context>,
 }
 
 /// What the service is made from.
@@ -316,6 +324,7 @@ impl Transfers {
         let context = Arc::new(Context {
             receiving: Mutex::new(Arc::new(receiving)),
             trees: crate::home::trees_path(&setup.home),
+            deadlines: Deadlines::load(&setup.state)?,
             state: setup.state,
             directory: setup.directory,
             connections: setup.connections,
@@ -350,6 +359,7 @@ impl Transfers {
             }
         }
         tokio::spawn(look_after_all(Arc::clone(&context)));
+        tokio::spawn(deadline::run(Arc::clone(&context)));
         let connections = context.connections.clone();
         connections.register(Arc::new(receive::Receiver::new(Arc::clone(&context))));
         Ok(Transfers { context })
@@ -463,6 +473,15 @@ impl Transfers {
         prefix: &str,
         priority: Priority,
     ) -> Result<TransferStatus, TransferError> {
+        let live = self.open_send(prefix)?;
+        self.context.take_from_deadline(&live.record().id);
+        live.set_priority(priority);
+        self.context.save(&live);
+        Ok(self.context.status(&live))
+    }
+
+    /// A transfer that goes out and has not ended.
+    pub(super) fn open_send(&self, prefix: &str) -> Result<Arc<Live>, TransferError> {
         let live = self.by_prefix(prefix)?;
         let record = live.record();
         if record.direction == Direction::Receive {
@@ -471,9 +490,7 @@ impl Transfers {
         if record.phase.is_ended() {
             return Err(TransferError::Ended(record.id));
         }
-        live.set_priority(priority);
-        self.context.save(&live);
-        Ok(self.context.status(&live))
+        Ok(live)
     }
 
     /// Gives a transfer up.

@@ -8,14 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringway_dtl::Priority;
-use ringway_transport::Signer as _;
 use ringway_transport::quic::{
     QuicConnection, QuicEndpoint, QuicError, QuicOptions, RecvStream, SendStream,
 };
+use ringway_transport::{MemberId, Signer as _};
 use tokio::time::timeout;
 
 use super::content::{Source, from_wire};
 use super::patience::Patience;
+use super::record::{Direction, Phase, Record, TransferId};
 use super::service::{Setup, TransferError, Transfers};
 use super::to_send::ToSend;
 use super::wire::{Frame, Offer};
@@ -30,6 +31,7 @@ use crate::member::{MemberHandle, Unreachable};
 use crate::state::State;
 use crate::statement::Statement;
 
+mod deadlines;
 mod ends;
 mod rotation;
 mod standstill;
@@ -138,6 +140,29 @@ fn over_links(me: &Identity) -> QuicEndpoint {
     let options = QuicOptions::default();
     let bound = QuicEndpoint::over_messages(me.signing_key(), Arc::new(|_| true), options);
     bound.unwrap().0
+}
+
+/// A transfer to this member that has not begun.
+pub(super) fn some_record(peer: MemberId) -> Record {
+    Record {
+        id: TransferId([7; 16]),
+        direction: Direction::Send,
+        peer,
+        peer_serial: 1,
+        peer_name: "oslo".to_owned(),
+        path: "/f".into(),
+        file: "f".to_owned(),
+        size: 1,
+        priority: Priority::NORMAL,
+        phase: Phase::Waiting,
+        reason: None,
+        hash: None,
+        created: 0,
+        active: Duration::ZERO,
+        moved: 0,
+        offered: false,
+        handed: false,
+    }
 }
 
 impl Bench {

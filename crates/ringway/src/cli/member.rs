@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
+use ringway_node::control::AskedPriority;
 use ringway_node::endpoint::Endpoint;
 
-use super::values;
+use super::{deadline, values};
 use crate::members::complete_peer;
 
 /// `ringway join`.
@@ -147,7 +148,14 @@ pub(crate) struct RotateArgs {
 Examples:
   ringway send report.pdf oslo
   ringway send backup.tar oslo --priority 0    takes only what nobody else wants
+  ringway send backup.tar oslo --priority backup
+  ringway send image.iso oslo --by 18:00
   ringway send release.iso oslo --detach
+
+With --by the transfer has priority 0 as long as that is in time, and is raised only as far as it
+must be, to 8 at most; `ringway transfers` shows when it is expected. After the time it goes on at
+priority 1. `ringway priority ID P` takes it from its deadline, `ringway priority ID --by TIME` sets
+another.
 
 Ctrl-C leaves the transfer running in the daemon; `ringway cancel ID` ends it.")]
 pub(crate) struct SendArgs {
@@ -156,9 +164,13 @@ pub(crate) struct SendArgs {
     /// Name of a member, or its id
     #[arg(add = ArgValueCompleter::new(complete_peer))]
     pub(crate) peer: String,
-    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them
-    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = values::priority, allow_hyphen_values = true)]
-    pub(crate) priority: f64,
+    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them; or the name of
+    /// a class: backup (0), work (1) or live (8), where ringway.toml has no others
+    #[arg(long, value_name = "P", default_value = "1", value_parser = values::priority, allow_hyphen_values = true)]
+    pub(crate) priority: AskedPriority,
+    /// When it has to have arrived: 18:00, `tomorrow 06:00`, 2026-12-01T06:00 or +2h
+    #[arg(long, value_name = "TIME", value_parser = deadline::by, conflicts_with = "priority")]
+    pub(crate) by: Option<u64>,
     /// Return as soon as the daemon has recorded the transfer
     #[arg(long)]
     pub(crate) detach: bool,
@@ -189,7 +201,9 @@ what keeps it from being faster (in brackets: `limited_by` of --json):
   the receiver takes no more       its disk is slow, or it is (receiver-limited)
   as fast as one file may          1.5 MiB may be under way, and are (window-limited)
   the receiver does not answer     it is stopped, or the way is broken (unanswered)
-  slower than the network          the disk here is (application-limited)")]
+  slower than the network          the disk here is (application-limited)
+Of one with a deadline it says that first, and when it is expected (`deadline`, `expected`,
+`in_time` and `steered` of --json).")]
 pub(crate) struct TransfersArgs {
     /// Follow them until Ctrl-C; with --json, an object whenever one has changed
     #[arg(long)]
@@ -198,13 +212,28 @@ pub(crate) struct TransfersArgs {
 
 /// `ringway priority`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  ringway priority 4f1c 0\n  ringway priority 4f1c 2.5")]
+#[command(after_help = "\
+Examples:
+  ringway priority 4f1c 0
+  ringway priority 4f1c 2.5
+  ringway priority 4f1c live
+  ringway priority 4f1c --by 18:00
+
+A priority that is given counts from then on, also for a transfer that has a deadline: the deadline
+is still shown, and no longer raises anything. --by gives it a deadline, or another one.
+
+Users of the socket's group may ask for 8 at most, or for what `max_priority` below [limits] in
+ringway.toml says; the daemon's own user and root for any.")]
 pub(crate) struct PriorityArgs {
     /// Id of the transfer, or an unambiguous beginning of it
     pub(crate) id: String,
-    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them
-    #[arg(value_name = "P", value_parser = values::priority, allow_hyphen_values = true)]
-    pub(crate) priority: f64,
+    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them; or the name of
+    /// a class
+    #[arg(value_name = "P", value_parser = values::priority, allow_hyphen_values = true, required_unless_present = "by")]
+    pub(crate) priority: Option<AskedPriority>,
+    /// When it has to have arrived: 18:00, `tomorrow 06:00`, 2026-12-01T06:00 or +2h
+    #[arg(long, value_name = "TIME", value_parser = deadline::by, conflicts_with = "priority")]
+    pub(crate) by: Option<u64>,
 }
 
 /// `ringway cancel`.

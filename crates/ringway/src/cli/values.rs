@@ -8,18 +8,21 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use ringway_gateway::InfoHash;
 use ringway_node::authority::ListenChange;
-use ringway_node::config::parse_bytes;
+use ringway_node::config::{is_class_name, parse_bytes};
+use ringway_node::control::AskedPriority;
 
 /// The highest priority, as the daemon takes it.
 const HIGHEST_PRIORITY: f64 = 1000.0;
 
-/// Reads a priority: a number from 0 to 1000.
-pub(super) fn priority(text: &str) -> Result<f64, String> {
-    let mend =
-        "a priority is a number from 0 (takes only idle capacity) to 1000, such as 0, 1 or 2.5";
+/// Reads a priority: a number from 0 to 1000, or the name of a class, which the daemon knows.
+pub(super) fn priority(text: &str) -> Result<AskedPriority, String> {
+    if is_class_name(text) {
+        return Ok(AskedPriority::Class(text.to_owned()));
+    }
+    let mend = "a priority is a number from 0 (takes only idle capacity) to 1000, such as 0, 1 or 2.5, or the name of a class, such as backup";
     let value: f64 = text.parse().map_err(|_| mend.to_owned())?;
     if (0.0..=HIGHEST_PRIORITY).contains(&value) {
-        Ok(value.abs())
+        Ok(AskedPriority::Flows(value.abs()))
     } else {
         Err(mend.to_owned())
     }
@@ -134,11 +137,25 @@ mod tests {
 
     #[test]
     fn priorities_are_finite_and_not_negative() {
-        assert_eq!(priority("0"), Ok(0.0));
-        assert_eq!(priority("2.5"), Ok(2.5));
-        assert!(priority("-0").is_ok_and(f64::is_sign_positive));
+        assert_eq!(priority("0"), Ok(AskedPriority::Flows(0.0)));
+        assert_eq!(priority("2.5"), Ok(AskedPriority::Flows(2.5)));
+        let Ok(AskedPriority::Flows(zero)) = priority("-0") else {
+            panic!("-0 is no number");
+        };
+        assert!(zero.is_sign_positive());
+        let class = AskedPriority::Class("backup".to_owned());
+        assert_eq!(priority("backup"), Ok(class));
         for bad in [
-            "-1", "NaN", "inf", "-inf", "1e400", "1000.5", "", "high", "1,5",
+            "-1",
+            "NaN",
+            "inf",
+            "-inf",
+            "1e400",
+            "1000.5",
+            "",
+            "two words",
+            "1,5",
+            "9lives",
         ] {
             assert!(priority(bad).is_err(), "{bad}");
         }

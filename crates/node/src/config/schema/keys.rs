@@ -13,6 +13,8 @@ pub(super) enum Kind {
     Whole(u64, u64),
     /// Bytes: a whole number, or a text with a unit.
     Bytes,
+    /// A number of TCP flows, with fractions.
+    Priority,
     /// Not empty.
     Text,
     /// A list of texts.
@@ -82,6 +84,7 @@ pub(super) static FILE: &[Key] = &[
     key("exec", Kind::Tables(EXEC), "[[exec]]"),
     key("smtp", Kind::Table(SMTP), "[smtp]"),
     key("peer", Kind::Tables(PEER), "[[peer]]"),
+    key("class", Kind::Tables(CLASS), "[[class]]"),
 ];
 
 static NODE: &[Key] = &[
@@ -112,6 +115,12 @@ static RECEIVE: &[Key] = &[
 static LIMITS: &[Key] = &[
     key("upload", Kind::Bytes, r#"upload = "5MB""#),
     key("relay", Kind::Bytes, r#"relay = "10MiB""#),
+    key("max_priority", Kind::Priority, "max_priority = 2"),
+];
+
+static CLASS: &[Key] = &[
+    needed_key("name", Kind::Text, r#"name = "backup""#),
+    needed_key("priority", Kind::Priority, "priority = 0"),
 ];
 
 static INTERFACE: &[Key] = &[
