@@ -124,6 +124,18 @@ pub enum Request {
         /// Its id, or an unambiguous beginning of it.
         transfer: String,
     },
+    /// What others have offered: one [`Reply::Inbox`] each, oldest first.
+    Inbox,
+    /// Accept or refuse what waits for an answer: answered by one [`Reply::Inbox`].
+    Answer {
+        /// Its id, or an unambiguous beginning of it.
+        transfer: String,
+        /// Whether it may come.
+        accept: bool,
+        /// For its sender, if it may not.
+        #[serde(default)]
+        reason: Option<String>,
+    },
     /// Measure the way to a peer: one [`Reply::Pong`] per answer or time-out.
     Ping {
         /// Name of a member, or its id in base32.
@@ -197,6 +209,8 @@ pub enum Reply {
     Status(Box<Status>),
     /// To the commands about transfers.
     Transfer(Box<TransferStatus>),
+    /// To [`Request::Inbox`] and [`Request::Answer`].
+    Inbox(Box<InboxItem>),
     /// To [`Request::Ping`].
     Pong(Pong),
     /// To [`Request::Path`].
@@ -456,6 +470,56 @@ pub struct TransferStatus {
     /// (senders only, while active): what all of them get there is shared by priority.
     #[serde(default)]
     pub shares_with: Vec<String>,
+    /// When it began, Unix seconds; 0 from a daemon of a build that does not say it.
+    #[serde(default)]
+    pub created: u64,
+    /// When it ended, Unix seconds; none where it has not, or a build ended it that noted nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<u64>,
+}
+
+/// Something that another member has offered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InboxItem {
+    /// Of the transfer: 32 hex digits; the same on both sides.
+    pub id: String,
+    /// `asks` (waits for an answer), `coming`, `received`, `refused`, `later` (refused for now),
+    /// `failed`.
+    pub state: String,
+    /// Name of the member that offers it.
+    pub from: String,
+    /// File name without folders.
+    pub file: String,
+    /// `file` or `folder`.
+    pub kind: String,
+    /// Bytes in all.
+    pub size: u64,
+    /// BLAKE3 of the content, 64 hex digits.
+    pub blake3: Option<String>,
+    /// Where it is, once it has come; an array of bytes where it is no UTF-8.
+    #[serde(with = "crate::text::path_some", default)]
+    pub path: Option<PathBuf>,
+    /// When it was offered first, Unix seconds.
+    pub offered: u64,
+    /// When it had come, or was given up; Unix seconds.
+    pub ended: Option<u64>,
+    /// Number of the rule that it fits, from 1; 0 where rules have no numbers.
+    pub rule: u32,
+    /// Why it waits, or does not come.
+    pub reason: Option<String>,
+    /// The program that is run for it, if there is one.
+    pub hook: Option<HookStatus>,
+}
+
+/// The program that a rule runs for a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookStatus {
+    /// Its path.
+    pub program: String,
+    /// `due`, `running`, `done`, `failed`, or `interrupted` by the end of the daemon.
+    pub state: String,
+    /// Why it failed.
+    pub note: Option<String>,
 }
 
 /// Figures of a transfer's connection.

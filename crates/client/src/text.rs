@@ -50,3 +50,27 @@ pub(crate) mod path {
         })
     }
 }
+
+/// The same for a path that there may not be.
+pub(crate) mod path_some {
+    use std::path::PathBuf;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Known(#[serde(with = "super::path")] PathBuf);
+
+    pub(crate) fn serialize<S: Serializer>(
+        path: &Option<PathBuf>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        path.clone().map(Known).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<PathBuf>, D::Error> {
+        let known = Option::<Known>::deserialize(from)?;
+        Ok(known.map(|Known(path)| path))
+    }
+}

@@ -5,6 +5,7 @@ mod check;
 mod class;
 mod document;
 mod mail;
+mod receive;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ pub use self::class::is_class_name;
 use self::document::Document;
 pub(crate) use self::document::Wrong;
 pub use self::mail::{MailConfig, ServerConfig, TlsName};
+pub use self::receive::{Globs, OfferedType, ReceiveConfig, ReceiveRule};
 use crate::endpoint::Endpoint;
 use crate::home::{self, HomeError};
 use crate::limits::RELAY_RATE;
@@ -53,7 +55,7 @@ pub enum ConfigError {
 pub struct Config {
     /// `[node]`
     pub node: NodeConfig,
-    /// `[receive]`
+    /// `[[receive]]`, any number of rules; or `[receive]`, the one rule of earlier releases.
     #[serde(default)]
     pub receive: ReceiveConfig,
     /// `[limits]`
@@ -253,39 +255,6 @@ pub enum TransportName {
     Quic,
     /// Messages over the web.
     Ws,
-}
-
-/// `[receive]`: whose files are taken and where they go.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ReceiveConfig {
-    /// Folder for received files; a relative one stands in the home folder.
-    pub directory: PathBuf,
-    /// Names of the members whose files are taken; `*` is everybody in the ring.
-    pub accept: Vec<String>,
-    /// Largest file taken, in bytes.
-    #[serde(deserialize_with = "bytes::deserialize")]
-    pub max_bytes: u64,
-}
-
-impl Default for ReceiveConfig {
-    fn default() -> ReceiveConfig {
-        ReceiveConfig {
-            directory: PathBuf::from("inbox"),
-            accept: vec!["*".to_owned()],
-            max_bytes: 1 << 40,
-        }
-    }
-}
-
-impl ReceiveConfig {
-    /// True if files of the member `name` are taken.
-    #[must_use]
-    pub fn accepts(&self, name: &str) -> bool {
-        self.accept
-            .iter()
-            .any(|accepted| accepted == "*" || accepted == name)
-    }
 }
 
 /// `[limits]`: what this member may use up.

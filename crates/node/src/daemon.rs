@@ -345,6 +345,7 @@ impl Daemon {
             member: member.clone(),
             caps: config.caps(options.upload_limit),
             receive: config.receive.clone(),
+            own_name: own.name().to_string(),
             home: home.clone(),
         })?;
         connections.start();
@@ -678,15 +679,16 @@ impl Opened {
     }
 }
 
-/// Makes the folder for received files, if it is missing.
+/// Makes the folders for received files that are missing.
 fn make_inbox(home: &Path, config: &Config) -> Result<(), DaemonError> {
-    let made = home::create_private_folder(&home.join(&config.receive.directory));
-    made.map_err(|error| {
-        let reason = format!("{error}; name another folder, such as `directory = \"inbox\"`");
-        config
-            .refuse(Wrong::new("receive.directory", reason))
-            .into()
-    })
+    for (key, folder) in config.receive.folders() {
+        home::create_private_folder(&home.join(folder)).map_err(|error| {
+            let example = config.receive.example();
+            let reason = format!("{error}; name another folder, such as `{example}`");
+            config.refuse(Wrong::new(key, reason))
+        })?;
+    }
+    Ok(())
 }
 
 /// Whether the certificate is valid now.

@@ -59,6 +59,9 @@ pub(crate) const MIGRATIONS: &[&str] = &["
         id BLOB PRIMARY KEY, by INTEGER NOT NULL, since INTEGER NOT NULL, most REAL NOT NULL,
         steers INTEGER NOT NULL, arrived INTEGER
     ) STRICT;
+", "
+    ALTER TABLE transfers ADD COLUMN ended INTEGER;
+    ALTER TABLE transfers ADD COLUMN arrival TEXT;
 "];
 
 const SCHEMA: Schema = Schema {
@@ -450,9 +453,9 @@ impl State {
         };
         connection
             .execute(
-                "INSERT INTO transfers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
+                "INSERT INTO transfers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
                  ON CONFLICT DO UPDATE SET peer = ?3, peer_serial = ?15, path = ?5, size = ?7, priority = ?8, phase = ?9, reason = ?10, blake3 = ?11,
-                 active_us = ?13, moved = ?14, offered = ?16, path_bytes = ?17",
+                 active_us = ?13, moved = ?14, offered = ?16, path_bytes = ?17, ended = ?19, arrival = ?20",
                 params![
                     &record.id.0[..],
                     record.direction.as_str(),
@@ -472,6 +475,8 @@ impl State {
                     record.offered,
                     path_bytes,
                     record.handed,
+                    record.ended,
+                    arrival_text(record),
                 ],
             )
             .map_err(self.fail())?;
@@ -550,7 +555,7 @@ impl State {
         let mut statement = connection
             .prepare(
                 "SELECT id, direction, peer, peer_name, path, file, size, priority, phase, reason, blake3, created, active_us, moved, peer_serial,
-                 offered, path_bytes, handed FROM transfers ORDER BY created, rowid",
+                 offered, path_bytes, handed, ended, arrival FROM transfers ORDER BY created, rowid",
             )
             .map_err(self.fail())?;
         let rows = statement
@@ -559,6 +564,12 @@ impl State {
         rows.collect::<rusqlite::Result<Vec<_>>>()
             .map_err(self.fail())
     }
+}
+
+/// What was decided about a transfer, as it is stored: JSON, of which nothing is searched for.
+fn arrival_text(record: &Record) -> Option<String> {
+    let arrival = record.arrival.as_ref()?;
+    serde_json::to_string(arrival).ok()
 }
 
 fn transfer_record(row: &Row<'_>) -> rusqlite::Result<Record> {
@@ -574,6 +585,8 @@ fn transfer_record(row: &Row<'_>) -> rusqlite::Result<Record> {
     let invalid = |column, name: &str| {
         rusqlite::Error::InvalidColumnType(column, name.to_owned(), rusqlite::types::Type::Text)
     };
+    let arrival = row.get::<_, Option<String>>(19)?;
+    let arrival = arrival.map(|text| serde_json::from_str(&text));
     Ok(Record {
         id: TransferId(row.get(0)?),
         direction: Direction::parse(&direction).ok_or_else(|| invalid(1, "direction"))?,
@@ -592,6 +605,8 @@ fn transfer_record(row: &Row<'_>) -> rusqlite::Result<Record> {
         peer_serial: row.get(14)?,
         offered: row.get(15)?,
         handed: row.get(17)?,
+        ended: row.get(18)?,
+        arrival: arrival.transpose().map_err(|_| invalid(19, "arrival"))?,
     })
 }
 

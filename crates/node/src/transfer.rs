@@ -14,22 +14,32 @@
 //!                                    ←     Finished {hash} or Failed {reason}
 //! ```
 //!
+//! Before it accepts, the receiver goes by its rules (`rules`), and may wait for a person
+//! (`inbox`), who is asked once: the sender comes again after `Come`, or by itself.
+//!
 //! A sender that gives a transfer up says so by closing the connection, and by `GiveUp` until the
 //! receiver has answered `GivenUp`: it may be away.
 //!
 //! The BLAKE3 tree (crate `bao-tree`) lets the receiver check every 16 KiB before it writes them,
 //! and lets it find out after a crash which parts on its disk are good.
 
+mod arrival;
+mod arrived;
 mod cap;
 mod content;
 mod deadline;
+mod desktop;
 mod give_up;
+mod hook;
+mod inbox;
 mod live;
 mod patience;
 mod pipe;
 mod receive;
 mod record;
+mod register;
 mod route;
+mod rules;
 mod send;
 mod service;
 #[cfg(test)]

@@ -7,11 +7,13 @@ mod deadline;
 mod doctor;
 mod file;
 mod gate;
+mod inbox;
 mod member;
 mod ring;
 mod service;
 mod sso;
 mod swarms;
+mod transfers;
 mod values;
 
 use std::ffi::OsString;
@@ -29,9 +31,10 @@ pub(crate) use gate::{
     DownArgs, FlowsArgs, GateCommand, GateStatusArgs, LookArgs, PathChoice, PresetArgs, QuotasArgs,
     ReplayArgs, STATE, SignatureArgs, TopArgs, TopBy, UpArgs, WhyArgs,
 };
+pub(crate) use inbox::{InboxArgs, InboxCommand};
 pub(crate) use member::{
     CancelArgs, GetArgs, JoinArgs, LeaveArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, PutArgs,
-    RotateArgs, RouteArgs, SendArgs, TransfersArgs,
+    RotateArgs, RouteArgs, SendArgs,
 };
 pub(crate) use ring::{
     AdmitArgs, DirectoryArg, DirectoryArgs, InitArgs, InviteArgs, JudgeArgs, PublishArgs,
@@ -40,6 +43,7 @@ pub(crate) use ring::{
 pub(crate) use service::{ServiceCommand, ServiceInstallArgs, ServiceName, ServiceRemoveArgs};
 pub(crate) use sso::{LinkArgs, SsoArgs};
 pub(crate) use swarms::SwarmsArgs;
+pub(crate) use transfers::TransfersArgs;
 
 /// What stands below the options in `ringway members --help`.
 const MEMBERS_HELP: &str = "\
@@ -93,6 +97,17 @@ pub(crate) const MEANT: &[(&str, &str)] = &[
     ("push", "send"),
     ("list", "transfers"),
     ("ls", "transfers"),
+    ("recv", "inbox"),
+    ("receive", "inbox"),
+    ("received", "inbox"),
+    ("incoming", "inbox"),
+    ("accept", "inbox accept"),
+    ("allow", "inbox accept"),
+    ("refuse", "inbox refuse"),
+    ("reject", "inbox refuse"),
+    ("decline", "inbox refuse"),
+    ("deny", "inbox refuse"),
+    ("history", "inbox` and `ringway transfers"),
     ("peers", "members"),
     ("who", "members"),
     ("firewall", "gate up"),
@@ -184,6 +199,8 @@ pub(crate) enum Command {
     Members,
     /// Send a file to a member by name
     Send(SendArgs),
+    /// List what other members have offered, and accept or refuse what waits for an answer
+    Inbox(InboxArgs),
     /// List the transfers of the member daemon
     Transfers(TransfersArgs),
     /// Change the priority of a transfer, also while it runs

@@ -26,6 +26,11 @@ pub(crate) const ID_BEGINNING: usize = 16;
 /// change in between is shown at the next look.
 pub(crate) const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
+/// Columns and rows of a terminal that does not say how many it has.
+///
+/// Source: the VT100's. A smaller one shows broken lines.
+pub(crate) const TERMINAL_SIZE: (usize, usize) = (80, 24);
+
 /// Time between two progress lines where stderr is no terminal.
 ///
 /// Source: a log of an hour's transfer stays below a thousand lines. Changes in between are not

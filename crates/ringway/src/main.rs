@@ -13,7 +13,7 @@
 //! | `rotate` | another key for this member, by files |
 //! | `leave` | the end of this member |
 //! | `request` | the control socket as the commands see it |
-//! | `status`, `members`, `transfers`, `reach` | the commands that ask the daemon |
+//! | `status`, `members`, `transfers`, `inbox`, `reach` | the commands that ask the daemon |
 //! | `gate` | `gate classify` |
 //! | `doctor` | what stands in the way on this machine, and the mend |
 //! | `service` | `service …`: what systemd needs to run the daemons |
@@ -33,6 +33,7 @@ mod daemon;
 mod demo;
 mod doctor;
 mod gate;
+mod inbox;
 mod leave;
 mod limits;
 mod members;

@@ -16,8 +16,8 @@ use tokio::runtime::{Builder, Runtime};
 use crate::cli::{Cli, Command, GateCommand, MEANT, RingCommand, with_file};
 use crate::context::Context;
 use crate::{
-    daemon, demo, doctor, gate, leave, limits, members, owner, pages, reach, records, rotate,
-    service, status, transfers,
+    daemon, demo, doctor, gate, inbox, leave, limits, members, owner, pages, reach, records,
+    rotate, service, status, transfers,
 };
 
 /// Where `ringway bench` went.
@@ -144,6 +144,7 @@ async fn dispatch(
         Command::Status => status::status(context).await?,
         Command::Members => members::list(context).await?,
         Command::Send(args) => transfers::send(context, &args).await?,
+        Command::Inbox(args) => inbox::run(context, args).await?,
         Command::Transfers(args) => transfers::list(context, &args).await?,
         Command::Priority(args) => transfers::priority(context, args).await?,
         Command::Cancel(args) => transfers::cancel(context, args).await?,

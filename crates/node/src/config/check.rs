@@ -15,7 +15,7 @@ impl Config {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let checks = [
             self.check_transports(),
-            self.check_receive(),
+            self.receive.check(),
             self.check_interfaces(),
             self.check_paths(),
             self.check_ws(),
@@ -45,16 +45,6 @@ impl Config {
             ));
         }
         Ok(())
-    }
-
-    fn check_receive(&self) -> Result<(), Wrong> {
-        match self.receive.directory.to_str() {
-            Some(text) if text.trim().is_empty() => Err(Wrong::new(
-                "receive.directory",
-                "name a folder, such as `directory = \"inbox\"`",
-            )),
-            _ => Ok(()),
-        }
     }
 
     fn check_interfaces(&self) -> Result<(), Wrong> {
@@ -124,7 +114,7 @@ impl Config {
             let usable = if self.node.hide_address {
                 Ok(())
             } else {
-                check_program(command)
+                check_program(command, "such as `command = \"/usr/bin/python3\"`")
             };
             usable.map_err(|reason| wrong("command", &reason))?;
         }
@@ -204,10 +194,9 @@ impl Config {
     }
 }
 
-/// Whether a program can be started.
-fn check_program(command: &Path) -> Result<(), String> {
+/// Whether a program can be started. The example is what a user could write.
+pub(super) fn check_program(command: &Path, example: &str) -> Result<(), String> {
     let shown = command.display();
-    let example = "such as `command = \"/usr/bin/python3\"`";
     if !command.is_absolute() {
         return Err(format!("`{shown}` is no absolute path, {example}"));
     }

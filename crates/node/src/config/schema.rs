@@ -13,6 +13,7 @@ use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
 use self::keys::{ANY, FILE, Key, Kind};
+use super::Globs;
 use super::bytes::parse_bytes;
 use super::document::Wrong;
 use crate::certificate::Name;
@@ -36,7 +37,7 @@ pub(super) fn needed(key: &str) -> Option<String> {
         let key = keys.iter().find(|key| key.name == step)?;
         found = Some(key);
         keys = match key.kind {
-            Kind::Table(keys) | Kind::Tables(keys) => keys,
+            Kind::Table(keys) | Kind::Tables(keys) | Kind::TablesOrTable(keys, _) => keys,
             _ => &[],
         };
     }
@@ -59,6 +60,10 @@ impl Key {
             Kind::Priority => "a number from 0 to 1000 is needed".to_owned(),
             Kind::Text => "a text in quotes that is not empty is needed".to_owned(),
             Kind::Texts => "a list of texts in quotes is needed".to_owned(),
+            Kind::Command => {
+                "a program by its absolute path, and its arguments, as a list of texts in quotes are needed".to_owned()
+            }
+            Kind::Globs => "a list of patterns in quotes is needed".to_owned(),
             Kind::Names => {
                 "a list of members' names in quotes, or of \"*\" for all, is needed".to_owned()
             }
@@ -80,7 +85,7 @@ impl Key {
                 );
             }
             Kind::Table(_) => "a table is needed".to_owned(),
-            Kind::Tables(_) => {
+            Kind::Tables(_) | Kind::TablesOrTable(..) => {
                 return format!("write [[{name}]], in double brackets, above the keys of each");
             }
         };
@@ -136,6 +141,7 @@ fn check_table(
 fn unknown(name: &str, keys: &[Key], prefix: &str) -> String {
     let elsewhere = |key: &&Key| match key.kind {
         Kind::Table(keys) | Kind::Tables(keys) => keys.iter().any(|key| key.name == name),
+        Kind::TablesOrTable(list, table) => list.iter().chain(table).any(|key| key.name == name),
         _ => false,
     };
     if let Some(table) = FILE.iter().find(elsewhere) {
@@ -165,7 +171,11 @@ fn check_value(
             check_table(table, keys, full, span, all);
             true
         }
-        (Kind::Tables(keys), DeValue::Array(list)) => {
+        (Kind::TablesOrTable(_, keys), DeValue::Table(table)) => {
+            check_table(table, keys, full, span, all);
+            true
+        }
+        (Kind::Tables(keys) | Kind::TablesOrTable(keys, _), DeValue::Array(list)) => {
             for (position, item) in list.iter().enumerate() {
                 let full = join(full, &position.to_string());
                 match item.get_ref() {
@@ -205,6 +215,9 @@ fn check_item(kind: Kind, text: &str) -> Result<(), String> {
             let name = text.parse::<Name>();
             name.map(drop).map_err(|error| error.to_string())
         }
+        Kind::Globs => Globs::new(vec![text.to_owned()])
+            .map(drop)
+            .map_err(|error| format!("`{}` is no pattern: {}", text.escape_debug(), error.kind())),
         Kind::WebAddresses => {
             let address = text.parse::<WebAddress>();
             address.map(drop).map_err(|error| error.to_string())
@@ -241,8 +254,8 @@ fn is_plain(kind: Kind, value: &DeValue<'_>) -> bool {
         },
         Kind::Priority => is_priority(value),
         Kind::Text => value.as_str().is_some_and(|text| !text.is_empty()),
-        Kind::Texts | Kind::Names | Kind::WebAddresses => texts(&|_| true),
-        Kind::Addresses => {
+        Kind::Texts | Kind::Names | Kind::Globs | Kind::WebAddresses => texts(&|_| true),
+        Kind::Addresses | Kind::Command => {
             texts(&|_| true) && value.as_array().is_some_and(|list| !list.is_empty())
         }
         Kind::Pair => texts(&|_| true) && value.as_array().is_some_and(|list| list.len() == 2),
@@ -254,7 +267,7 @@ fn is_plain(kind: Kind, value: &DeValue<'_>) -> bool {
         Kind::SocketOrAny => socket(value).is_some(),
         Kind::Choice(words) => value.as_str().is_some_and(|text| words.contains(&text)),
         Kind::Choices(words) => texts(&|text| words.contains(&text)),
-        Kind::Variables | Kind::Table(_) | Kind::Tables(_) => false,
+        Kind::Variables | Kind::Table(_) | Kind::Tables(_) | Kind::TablesOrTable(..) => false,
     }
 }
 
@@ -307,8 +320,13 @@ mod tests {
             }
         };
         for table in FILE {
-            if let Kind::Table(keys) | Kind::Tables(keys) = table.kind {
-                of(keys, "[x]");
+            match table.kind {
+                Kind::Table(keys) | Kind::Tables(keys) => of(keys, "[x]"),
+                Kind::TablesOrTable(list, table) => {
+                    of(list, "[x]");
+                    of(table, "[x]");
+                }
+                _ => {}
             }
         }
         of(SERVER, "[x]");
@@ -318,8 +336,10 @@ mod tests {
     fn every_key_is_documented() {
         let page = include_str!("../../../../docs/reference/configuration.md");
         for table in FILE {
-            let (Kind::Table(keys) | Kind::Tables(keys)) = table.kind else {
-                panic!("{table:?}");
+            let keys: Vec<&Key> = match table.kind {
+                Kind::Table(keys) | Kind::Tables(keys) => keys.iter().collect(),
+                Kind::TablesOrTable(list, table) => list.iter().chain(table).collect(),
+                _ => panic!("{table:?}"),
             };
             for key in keys {
                 let full = format!("`{}.{}`", table.name, key.name);

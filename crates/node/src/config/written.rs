@@ -106,10 +106,11 @@ fn text(resolver: &Endpoint, address: Option<SocketAddr>) -> String {
          {own}\
          transports = [\"udp\", \"tcp\", \"quic\", \"ws\"]\n\
          \n\
-         [receive]\n\
-         directory = \"inbox\"\n\
-         # Names of members whose files are taken; \"*\" is everybody in the ring.\n\
-         accept = [\"*\"]\n\
+         # Rules for files that members offer; the first that fits counts. What fits none is refused.\n\
+         # `ask = true`: a person accepts each (`ringway inbox`). `run`: a program that is run then.\n\
+         [[receive]]\n\
+         from = [\"*\"]\n\
+         into = \"inbox\"\n\
          \n\
          [limits]\n\
          # Bytes per second for all transfers together; 0 is no limit.\n\
@@ -166,7 +167,7 @@ mod tests {
             config.check_role(role).unwrap();
             assert_eq!(config.node.resolver.as_ref(), Some(&resolver));
             assert_eq!(config.node.listen, address);
-            assert!(config.receive.accepts("anybody"));
+            assert!(config.receive.rules[0].from.fit("anybody"));
             let text = std::fs::read_to_string(home::config_path(home.path())).unwrap();
             assert!(has.iter().all(|key| text.contains(key)), "{text}");
             assert!(!has_not.iter().any(|key| text.contains(key)), "{text}");

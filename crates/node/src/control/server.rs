@@ -244,6 +244,15 @@ impl Services {
                 let status = self.transfers.cancel(&transfer)?;
                 answers.send(&Reply::Transfer(Box::new(status))).await?;
             }
+            Request::Inbox => self.list_inbox(answers).await?,
+            Request::Answer {
+                transfer,
+                accept,
+                reason,
+            } => {
+                let answered = self.transfers.answer(&transfer, accept, reason.as_deref());
+                answers.send(&Reply::Inbox(Box::new(answered?))).await?;
+            }
             Request::Ping {
                 peer,
                 count,
@@ -278,6 +287,13 @@ impl Services {
     async fn list_members(&self, answers: &mut Answers) -> Result<(), Failure> {
         for member in self.members().await {
             answers.send(&Reply::Member(Box::new(member))).await?;
+        }
+        Ok(())
+    }
+
+    async fn list_inbox(&self, answers: &mut Answers) -> Result<(), Failure> {
+        for item in self.transfers.inbox() {
+            answers.send(&Reply::Inbox(Box::new(item))).await?;
         }
         Ok(())
     }

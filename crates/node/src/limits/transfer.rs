@@ -120,3 +120,86 @@ pub const GIVE_UP_TIME: Duration = Duration::from_secs(30);
 /// Source: as long as it takes to notice that a cable was pulled. A transfer that moves sooner is
 /// under the other cap for this long.
 pub const ROUTE_LOOK: Duration = Duration::from_secs(2);
+
+/// Most bytes of a file, or of the files of a folder, that a rule takes which says nothing of it.
+///
+/// Source: 1 TiB, more than people send each other, and less than most disks have. What is larger is
+/// refused; what does not fit onto the disk waits in any case.
+pub const LARGEST_FILE: u64 = 1 << 40;
+
+/// Offers that wait for a person's answer.
+///
+/// Source: more than a person answers; each costs a row on disk. Past it further ones are refused
+/// with "try later".
+pub const AWAITED_OFFERS: usize = 256;
+
+/// How long an offer waits for a person's answer.
+///
+/// Source: chosen: over a week's absence. Past it the offer has failed, which its sender is told
+/// when it comes next.
+pub const AWAITED_TIME: Duration = Duration::from_secs(14 * 86_400);
+
+/// Characters of the reason for which a person refuses a file.
+///
+/// Source: a sentence; what a peer says is shown up to 200. Past it the rest is dropped.
+pub const REFUSAL_REASON: usize = 120;
+
+/// Offers that were refused before they had a record, as `ringway inbox` shows them.
+///
+/// Source: as many as a person looks through. Past it the oldest is forgotten; the log has it.
+pub const REFUSALS: usize = 200;
+
+/// The same of one member.
+///
+/// Source: a tenth of [`REFUSALS`], so that one member does not push out all others. Past it that
+/// member's oldest is forgotten.
+pub const REFUSALS_OF_MEMBER: usize = 20;
+
+/// Programs of rules that run at once.
+///
+/// Source: each may use a core; files come faster than a scan takes. Past it the next waits, on
+/// disk.
+pub const HOOKS: usize = 4;
+
+/// How long a program of a rule may run.
+///
+/// Source: chosen: longer than a virus scan or a conversion of a large file. Past it the program,
+/// and what it has started, is killed.
+pub const HOOK_TIME: Duration = Duration::from_secs(600);
+
+/// Bytes of what a program of a rule writes that are kept, of each stream.
+///
+/// Source: a page of messages. Past it the rest is read and dropped.
+pub const HOOK_OUTPUT: usize = 8 << 10;
+
+/// Lines of it in the log.
+///
+/// Source: as [`HOOK_OUTPUT`]. Past it the rest is dropped.
+pub const HOOK_LINES: usize = 20;
+
+/// Characters of a line of it.
+///
+/// Source: wider than terminals. Past it the rest of the line is dropped.
+pub const HOOK_LINE: usize = 300;
+
+/// How long the output of a program that has ended is waited for.
+///
+/// Source: what is in a pipe is read at once; a program that was left behind may hold it open. Past
+/// it what comes is not read.
+pub const HOOK_OUTPUT_WAIT: Duration = Duration::from_secs(2);
+
+/// Notifications that wait for the desktop.
+///
+/// Source: far more than a person reads. Past it further ones are dropped; the inbox lists all.
+pub const NOTES_WAITING: usize = 1_000;
+
+/// How long a notification waits for others that go with it.
+///
+/// Source: a person does not notice; a folder's worth of small files arrives within it. What comes
+/// later is a notification of its own.
+pub const NOTES_TOGETHER: Duration = Duration::from_secs(1);
+
+/// Notifications that are shown one by one.
+///
+/// Source: as many as desktops show at once. Past it one counts them.
+pub const NOTES_SHOWN: usize = 3;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,8 @@ pub(super) struct Live {
     pub(super) bytes: Arc<AtomicU64>,
     /// Bytes that an earlier attempt has left here.
     pub(super) resumed: AtomicU64,
+    /// Whether the log has been told that the disk takes it not.
+    pub(super) disk_failed: AtomicBool,
     /// True once the user has given the transfer up.
     pub(super) cancelled: watch::Sender<bool>,
     /// The network or the peer is back: waiting has an end.
@@ -116,6 +118,7 @@ impl Live {
             record: Mutex::new(record),
             bytes: Arc::new(AtomicU64::new(done)),
             resumed: AtomicU64::new(0),
+            disk_failed: AtomicBool::new(false),
             cancelled: watch::Sender::new(false),
             woken: Notify::new(),
             moved: Notify::new(),
@@ -388,6 +391,8 @@ impl Live {
             eta_s: rate
                 .filter(|rate| active && *rate > 0.0)
                 .map(|rate| left / rate),
+            created: record.created,
+            ended: record.ended,
             active_s: record.active.as_secs_f64(),
             priority: record.priority.get(),
             blake3: record.hash.map(|hash| hash.to_hex().to_string()),
@@ -492,6 +497,8 @@ mod tests {
             moved: 0,
             offered: false,
             handed: false,
+            ended: None,
+            arrival: None,
         })
     }
 

@@ -2,32 +2,29 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 use bao_tree::ChunkRanges;
 use bytes::Bytes;
-use ringway_dtl::Priority;
 use ringway_transport::quic::{QuicConnection, QuicError, RecvStream, SendStream};
 use ringway_transport::{MemberId, Ping};
-use tokio::sync::{SemaphorePermit, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
-use super::content::{self, Partial, safe_file_name};
+use super::content::{self, Partial};
 use super::live::{Channel, Checked, Live};
 use super::pipe;
 use super::record::{Direction, Phase, Record, TransferId};
-use super::service::{Context, Receiving};
-use super::told;
+use super::register::{Whose, begin, sender};
+use super::rules::in_words;
+use super::service::Context;
 use super::wire::{Frame, FrameError, Offer};
-use crate::certificate::Certificate;
-use crate::clock::unix_seconds;
 use crate::connection::code::{FAILED, GIVEN_UP};
 use crate::connection::{Opened, Serving, StreamService};
-use crate::directory::Directory;
-use crate::limits::{ACTIVE_RECEIVES_PER_MEMBER, RECEIVES_PER_MEMBER};
+use crate::limits::ACTIVE_RECEIVES_PER_MEMBER;
 
 /// Why a file was not taken, or not wholly.
 #[derive(Debug)]
-enum Ended {
+pub(super) enum Ended {
     /// Tell the sender, who may try later.
     Refuse(String, bool),
     /// The connection is gone or of no more use.
@@ -78,6 +75,10 @@ async fn handle_stream(context: &Arc<Context>, opened: Opened) {
             let id = TransferId(*id);
             take_end(context, connection, id, &mut sink).await
         }
+        Some(Frame::Come(id)) => {
+            come(context, connection.peer(), TransferId(*id));
+            Ok(())
+        }
         _ => Err(FrameError::Malformed.into()),
     };
     match ended {
@@ -107,6 +108,14 @@ async fn answer_ping(context: &Context, ping: &[u8], sink: &mut SendStream) -> R
         .map_err(|error| Ended::Lost(error.to_string()))
 }
 
+/// A receiver has an answer to what this member sends. Another's is no concern of it.
+fn come(context: &Context, peer: MemberId, id: TransferId) {
+    let sent = context.find(id, Direction::Send);
+    if let Some(live) = sent.filter(|live| live.lock_record().peer == peer) {
+        live.woken.notify_one();
+    }
+}
+
 /// The sender has given a transfer up. For one that is another's, or not known, nothing is done: it
 /// does not wait here for this sender.
 async fn take_end(
@@ -131,13 +140,6 @@ async fn take_end(
     Frame::GivenUp.write(sink).await?;
     sink.finish()
         .map_err(|error| Ended::Lost(error.to_string()))
-}
-
-/// The certificate of a member that sends.
-fn sender(context: &Context, peer: MemberId) -> Result<Certificate, Ended> {
-    let unknown = || "no valid certificate of the sender is known".to_owned();
-    let certificate = context.directory.cached(&peer);
-    certificate.ok_or_else(|| Ended::Refuse(unknown(), true))
 }
 
 async fn receive(
@@ -211,32 +213,6 @@ async fn receive(
     ended
 }
 
-/// A place for the file, and its record. If there is neither, the log tells who offered what: no
-/// record will end.
-fn begin<'a>(
-    context: &'a Context,
-    peer: MemberId,
-    offer: &Offer,
-) -> Result<(SemaphorePermit<'a>, Arc<Live>), Ended> {
-    let begun = match context.receives.try_acquire() {
-        Ok(slot) => register(context, peer, offer).map(|live| (slot, live)),
-        Err(_) => Err(Ended::Refuse(TOO_MANY_FILES.to_owned(), true)),
-    };
-    begun.inspect_err(|ended| {
-        if let Ended::Refuse(reason, _) = ended {
-            told::refused(&name_of(context, peer), offer, reason);
-        }
-    })
-}
-
-const TOO_MANY_FILES: &str = "too many files are being received";
-
-/// What a member is called in the log.
-fn name_of(context: &Context, member: MemberId) -> String {
-    let certificate = context.directory.cached(&member);
-    certificate.map_or_else(|| member.to_string(), |known| known.name().to_string())
-}
-
 /// Why a transfer has failed whose sender was revoked.
 pub(super) const MEMBERSHIP_ENDED: &str = "the sender's membership has ended";
 
@@ -246,34 +222,11 @@ pub(super) fn ended_with_membership(record: &Record) -> bool {
 
 const STALLED: &str = "the sender has stalled";
 const RESTARTED: &str = "the sender has started over";
-const GIVEN_UP_THERE: &str = "the sender has given it up";
-const GIVEN_UP_HERE: &str = "the receiver has given this transfer up";
-const KEY_NOT_KNOWN: &str = "the receiver does not know yet that the sender has another key: it learns it from DNS or from other members";
+pub(super) const GIVEN_UP_THERE: &str = "the sender has given it up";
+pub(super) const GIVEN_UP_HERE: &str = "the receiver has given this transfer up";
+pub(super) const KEY_NOT_KNOWN: &str = "the receiver does not know yet that the sender has another key: it learns it from DNS or from other members";
 
-/// Whether a transfer that has begun is that of the member that comes for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whose {
-    Its,
-    /// It has the name and a newer certificate; that it is the same member the owner has not stated
-    /// yet, as far as is known here.
-    MayBeIts,
-    Anothers,
-}
-
-impl Whose {
-    fn of(directory: &Directory, record: &Record, comes: &Certificate) -> Whose {
-        let named = comes.name().as_str() == record.peer_name;
-        if record.peer == comes.member() || directory.succeeds(record.peer_serial, comes) {
-            Whose::Its
-        } else if named && record.peer_serial != 0 && comes.serial() > record.peer_serial {
-            Whose::MayBeIts
-        } else {
-            Whose::Anothers
-        }
-    }
-}
-
-fn refused(reason: &str) -> Ended {
+pub(super) fn refused(reason: &str) -> Ended {
     Ended::Refuse(reason.to_owned(), false)
 }
 
@@ -295,89 +248,6 @@ struct Content<'a> {
     connection: &'a QuicConnection,
     stream: RecvStream,
     attempts: watch::Receiver<u64>,
-}
-
-/// Whether a file of this sender and size is taken, and has a place to go to.
-fn check_taken(receiving: &Receiving, sender: &str, size: u64) -> Result<(), Ended> {
-    if !receiving.rules.accepts(sender) {
-        return Err(refused("this member takes no files from the sender"));
-    }
-    if size > receiving.rules.max_bytes {
-        return Err(refused("the file is larger than this member takes"));
-    }
-    if !receiving.has_place() {
-        let inbox = receiving.inbox.display();
-        tracing::warn!(%inbox, "no file is received: the place of the inbox has gone. Was the home moved? Start the daemon again where it is now");
-        let reason = "the folder for received files has gone there".to_owned();
-        return Err(Ended::Refuse(reason, true));
-    }
-    Ok(())
-}
-
-/// Checks whether the file may come, and finds or makes the transfer's record.
-fn register(context: &Context, peer: MemberId, offer: &Offer) -> Result<Arc<Live>, Ended> {
-    let refuse = refused;
-    let certificate = sender(context, peer)?;
-    let name = certificate.name().to_string();
-    let receiving = context.receiving();
-    check_taken(&receiving, &name, offer.size)?;
-    let file =
-        safe_file_name(&offer.file).ok_or_else(|| refuse("the file's name cannot be used"))?;
-    let id = TransferId(*offer.id);
-    let hash = blake3::Hash::from_bytes(*offer.hash);
-    if let Some(live) = context.find(id, Direction::Receive) {
-        let record = live.record();
-        let whose = Whose::of(&context.directory, &record, &certificate);
-        let same = record.hash == Some(hash) && record.size == offer.size;
-        return match record.phase {
-            // The same content in the same name.
-            _ if same && whose != Whose::Anothers && ended_with_membership(&record) => {
-                context.revive(&live);
-                context.follow(&live, &certificate);
-                Ok(live)
-            }
-            Phase::Cancelled | Phase::Failed => Err(refuse(GIVEN_UP_HERE)),
-            _ if same && whose == Whose::Its => {
-                context.follow(&live, &certificate);
-                Ok(live)
-            }
-            _ if same && whose == Whose::MayBeIts => {
-                Err(Ended::Refuse(KEY_NOT_KNOWN.to_owned(), true))
-            }
-            _ => Err(refuse(
-                "the file is not the one that this transfer began with",
-            )),
-        };
-    }
-    if context.find(id, Direction::Send).is_some() {
-        return Err(refuse("the transfer's id is in use"));
-    }
-    if context.open_transfers(Direction::Receive, Some(peer)) >= RECEIVES_PER_MEMBER {
-        let reason = "too many files of this sender are on their way".to_owned();
-        return Err(Ended::Refuse(reason, true));
-    }
-    let record = Record {
-        id,
-        direction: Direction::Receive,
-        peer,
-        peer_serial: certificate.serial(),
-        peer_name: name,
-        path: receiving.inbox.join(&file),
-        file,
-        size: offer.size,
-        priority: Priority::NORMAL,
-        phase: Phase::Waiting,
-        reason: None,
-        hash: Some(hash),
-        created: unix_seconds(),
-        active: Duration::ZERO,
-        moved: 0,
-        offered: false,
-        handed: false,
-    };
-    context
-        .add(record)
-        .map_err(|error| Ended::Refuse(error.to_string(), true))
 }
 
 /// The folder that a file goes to: the inbox as it was when the file was offered first, unless that
@@ -442,19 +312,31 @@ async fn take_content(
     let (inbox, name) = (inbox(context, &record), record.file.clone());
     let finished = tokio::task::spawn_blocking(move || partial.finish(&inbox, &name)).await;
     let path = finished
-        .map_err(|error| disk(&record, &error))?
-        .map_err(|error| disk(&record, &error))?;
+        .map_err(|error| disk(live, &error))?
+        .map_err(|error| disk(live, &error))?;
     live.lock_record().path = path;
     context.set_phase(live, Phase::Done, None);
     Partial::discard(&partial_folder(context, &record), &stem(&record.id));
     Ok(())
 }
 
-fn disk(record: &Record, error: &dyn std::fmt::Display) -> Ended {
-    let path = record.path.display().to_string();
-    let (from, size) = (&record.peer_name, record.size);
-    tracing::error!(from, path, size, %error, "a file could not be stored");
-    Ended::Refuse("the receiver's disk fails or is full".to_owned(), true)
+/// The disk's fault is logged once for each transfer, however often the sender comes again.
+fn disk(live: &Live, error: &dyn std::fmt::Display) -> Ended {
+    let record = live.record();
+    let (from, file, size) = (&record.peer_name, &record.file, record.size);
+    let folder = record
+        .path
+        .parent()
+        .map(|folder| folder.display().to_string());
+    let folder = folder.unwrap_or_default();
+    if live.disk_failed.swap(true, Ordering::Relaxed) {
+        tracing::debug!(from, file, %error, "a file could still not be stored");
+    } else {
+        tracing::error!(from, file, size, folder, %error, "a file could not be stored");
+    }
+    let size = in_words(size);
+    let reason = format!("the receiver's disk is full or fails: the file has {size}");
+    Ended::Refuse(reason, true)
 }
 
 async fn open_partial(
@@ -481,8 +363,8 @@ async fn open_partial(
     });
     opened
         .await
-        .map_err(|error| disk(&record, &error))?
-        .map_err(|error| disk(&record, &error))
+        .map_err(|error| disk(live, &error))?
+        .map_err(|error| disk(live, &error))
 }
 
 /// Moves chunks from the stream to the disk. A full disk pipe stops reading, and so, by QUIC's flow
@@ -515,7 +397,7 @@ async fn write_content(
     };
     // The thread ends with its pipe: no other task may touch the partial file before.
     let written = writing.await;
-    let (partial, result) = written.map_err(|error| disk(&live.record(), &error))?;
+    let (partial, result) = written.map_err(|error| disk(live, &error))?;
     if ended_with_membership(&live.record()) {
         return Err(Ended::Refuse(MEMBERSHIP_ENDED.to_owned(), true));
     }
@@ -524,7 +406,7 @@ async fn write_content(
     }
     match (result, lost) {
         (Ok(()), _) => Ok(partial),
-        (Err(error), _) if error.raw_os_error().is_some() => Err(disk(&live.record(), &error)),
+        (Err(error), _) if error.raw_os_error().is_some() => Err(disk(live, &error)),
         (Err(_), Some(lost)) => Err(Ended::Lost(lost)),
         (Err(error), None) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
             Err(Ended::Lost("the sender stopped in the middle".to_owned()))

@@ -7,6 +7,8 @@ use std::time::Duration;
 use ringway_dtl::Priority;
 use ringway_transport::MemberId;
 
+use super::arrival::Arrival;
+
 /// Names a transfer on both sides: 16 random bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TransferId(pub(crate) [u8; 16]);
@@ -111,6 +113,8 @@ pub(crate) struct Record {
     pub(crate) hash: Option<blake3::Hash>,
     /// Unix seconds.
     pub(crate) created: u64,
+    /// When it ended, in Unix seconds; none where it has not, or an earlier release did not note it.
+    pub(crate) ended: Option<u64>,
     /// How long data flowed, over all attempts.
     pub(crate) active: Duration,
     /// Bytes moved in that time.
@@ -120,6 +124,8 @@ pub(crate) struct Record {
     /// Of a transfer that goes out: whether somebody else has opened the file and handed it over.
     /// Then its path is only a name: nothing is read from there.
     pub(crate) handed: bool,
+    /// Of a transfer that comes in: what was decided about it. None where an earlier release did.
+    pub(crate) arrival: Option<Arrival>,
 }
 
 #[cfg(test)]

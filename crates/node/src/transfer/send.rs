@@ -209,7 +209,12 @@ async fn deliver(
             }
             finished(context, live, &connection, &mut answers).await?;
         }
-        Frame::Ping(_) | Frame::Pong(_) | Frame::Offer(_) | Frame::GiveUp(_) | Frame::GivenUp => {
+        Frame::Ping(_)
+        | Frame::Pong(_)
+        | Frame::Offer(_)
+        | Frame::GiveUp(_)
+        | Frame::GivenUp
+        | Frame::Come(_) => {
             return Err(FrameError::Malformed.into());
         }
     }
@@ -331,12 +336,12 @@ async fn next_host(context: &Context, connection: &QuicConnection) -> Option<IpA
 }
 
 fn refused(live: &Live, reason: &str, try_later: bool) -> Ended {
-    let reason = format!("the peer refused: {}", printable(reason, 200));
+    let reason = printable(reason, 200);
     if try_later {
-        Ended::Later(reason)
+        Ended::Later(format!("not taken yet: {reason}"))
     } else {
         live.lock_record().offered = false;
-        Ended::Never(reason)
+        Ended::Never(format!("refused: {reason}"))
     }
 }
 

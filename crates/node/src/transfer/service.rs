@@ -7,15 +7,19 @@ use std::time::{Duration, Instant};
 
 use ringway_dtl::Priority;
 use ringway_transport::MemberId;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 
+use super::arrival::Arrival;
+use super::arrived::Event;
 use super::deadline::{self, Deadlines};
 use super::live::{Live, SAMPLE};
 use super::patience::Patience;
 use super::record::{Direction, Phase, Record, TransferId};
+use super::rules::Receiving;
 use super::to_send::ToSend;
+use super::told::{self, Refusals};
 use super::uplink::Uplink;
-use super::{give_up, receive, send, told};
+use super::{arrived, give_up, inbox, receive, send};
 use crate::certificate::Certificate;
 use crate::clock::{date_of, unix_seconds};
 use crate::config::{InterfaceConfig, ReceiveConfig};
@@ -52,6 +56,8 @@ pub(crate) enum TransferError {
     Unknown(String),
     #[error("`{0}` fits more than one transfer: give more of its id")]
     Ambiguous(String),
+    #[error("transfer {0} does not wait for an answer: `ringway inbox` shows those that do")]
+    NotAsked(TransferId),
     #[error("transfer {0} has ended already")]
     Ended(TransferId),
     #[error("only the sender sets a transfer's priority")]
@@ -86,6 +92,9 @@ pub(super) struct Context {
     pub(super) deadlines: Deadlines,
     /// Whose files are taken, and where they go.
     receiving: Mutex<Arc<Receiving>>,
+    /// Offers that were refused lately.
+    pub(super) refusals: Refusals,
+    events: mpsc::UnboundedSender<Event>,
     /// Where the trees of files on their way out are kept.
     pub(super) trees: PathBuf,
     /// Files that are hashed.
@@ -98,45 +107,6 @@ pub(super) struct Context {
     live: Mutex<BTreeMap<(TransferId, Direction), Arc<Live>>>,
     /// Those that look for a peer, for each that is looked for.
     lines: Mutex<BTreeMap<MemberId, Weak<Semaphore>>>,
-}
-
-/// Whose files are taken, and where they go.
-#[derive(Debug)]
-pub(super) struct Receiving {
-    pub(super) rules: ReceiveConfig,
-    pub(super) inbox: PathBuf,
-}
-
-impl Receiving {
-    fn new(rules: ReceiveConfig, home: &Path) -> Receiving {
-        Receiving {
-            inbox: home.join(&rules.directory),
-            rules,
-        }
-    }
-
-    /// False once the folder in which the inbox was has gone, as with a home that is moved under a
-    /// running daemon: to make it again would deliver where no person looks.
-    pub(super) fn has_place(&self) -> bool {
-        self.inbox.is_dir() || self.inbox.parent().is_some_and(Path::is_dir)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moved_home_takes_no_files() {
-        let folder = tempfile::tempdir().unwrap();
-        let home = folder.path().join("home");
-        std::fs::create_dir(&home).unwrap();
-        let receiving = Receiving::new(ReceiveConfig::default(), &home);
-        // The inbox itself is made again.
-        assert!(receiving.has_place());
-        std::fs::rename(&home, folder.path().join("elsewhere")).unwrap();
-        assert!(!receiving.has_place());
-    }
 }
 
 impl Context {
@@ -189,9 +159,13 @@ impl Context {
             record.phase = phase;
             // It may hold a peer's words, and end up on a terminal.
             record.reason = reason.map(|reason| printable(&reason, 300));
+            if phase.is_ended() {
+                record.ended = Some(unix_seconds());
+            }
             told::ended(&record);
         }
         self.save(live);
+        self.tell_arrival(live, phase);
     }
 
     /// From now on the transfer is with the member that has this certificate: the same as before,
@@ -216,10 +190,33 @@ impl Context {
             if !receive::ended_with_membership(&record) {
                 return;
             }
-            (record.phase, record.reason) = (Phase::Waiting, None);
+            (record.phase, record.reason, record.ended) = (Phase::Waiting, None, None);
         }
         live.cancelled.send_replace(false);
         self.save(live);
+    }
+
+    /// For what is done once a file is there.
+    pub(super) fn tell(&self, event: Event) {
+        // There is no receiver only where the daemon ends.
+        self.events.send(event).ok();
+    }
+
+    fn tell_arrival(&self, live: &Live, phase: Phase) {
+        let record = live.lock_record();
+        if phase == Phase::Done && record.direction == Direction::Receive {
+            self.tell(Event::Arrived(record.id));
+        }
+    }
+
+    /// How many offers wait for a person's answer.
+    pub(super) fn awaited(&self) -> usize {
+        let waits = |live: &&Arc<Live>| {
+            let record = live.lock_record();
+            let waits = record.arrival.as_ref().is_some_and(Arrival::waits);
+            waits && !record.phase.is_ended()
+        };
+        self.lock().values().filter(waits).count()
     }
 
     pub(super) fn status(&self, live: &Live) -> TransferStatus {
@@ -272,7 +269,7 @@ impl Context {
         stays
     }
 
-    fn all(&self) -> Vec<Arc<Live>> {
+    pub(super) fn all(&self) -> Vec<Arc<Live>> {
         self.lock().values().cloned().collect()
     }
 
@@ -310,6 +307,8 @@ pub(crate) struct Setup {
     pub(crate) receive: ReceiveConfig,
     /// Bytes per second of all that is sent, and the interfaces that have caps of their own.
     pub(crate) caps: (Option<u64>, Vec<InterfaceConfig>),
+    /// What this member is called.
+    pub(crate) own_name: String,
     pub(crate) home: PathBuf,
 }
 
@@ -320,9 +319,12 @@ impl Transfers {
     }
 
     pub(super) fn start_with(setup: Setup, patience: Patience) -> Result<Transfers, StateError> {
-        let receiving = Receiving::new(setup.receive, &setup.home);
+        let receiving = Receiving::new(setup.receive, &setup.home, &setup.own_name);
+        let (events, happened) = mpsc::unbounded_channel();
         let context = Arc::new(Context {
             receiving: Mutex::new(Arc::new(receiving)),
+            refusals: Refusals::default(),
+            events,
             trees: crate::home::trees_path(&setup.home),
             deadlines: Deadlines::load(&setup.state)?,
             state: setup.state,
@@ -351,6 +353,7 @@ impl Transfers {
                 record.phase = Phase::Waiting;
             }
             let live = context.add(record)?;
+            arrived::take_up(&context, &live);
             let record = live.record();
             if record.direction == Direction::Send && !record.phase.is_ended() {
                 tokio::spawn(send::run(Arc::clone(&context), live));
@@ -358,6 +361,7 @@ impl Transfers {
                 tokio::spawn(give_up::run(Arc::clone(&context), live));
             }
         }
+        tokio::spawn(arrived::run(Arc::clone(&context), happened));
         tokio::spawn(look_after_all(Arc::clone(&context)));
         tokio::spawn(deadline::run(Arc::clone(&context)));
         let connections = context.connections.clone();
@@ -403,6 +407,8 @@ impl Transfers {
             moved: 0,
             offered: false,
             handed: file.handed.is_some(),
+            ended: None,
+            arrival: None,
         };
         let live = self.context.add(record)?;
         live.hand_over(file.handed);
@@ -438,7 +444,8 @@ impl Transfers {
             .iter()
             .map(|capped| (capped.name.as_str(), capped.upload));
         self.context.uplink.set(all, interfaces);
-        let receiving = Arc::new(Receiving::new(receive, home));
+        let own_name = self.context.receiving().own_name().to_owned();
+        let receiving = Arc::new(Receiving::new(receive, home, &own_name));
         let current = self.context.receiving.lock();
         *current.unwrap_or_else(PoisonError::into_inner) = receiving;
     }
@@ -448,7 +455,11 @@ impl Transfers {
         self.context.uplink.status()
     }
 
-    fn by_prefix(&self, prefix: &str) -> Result<Arc<Live>, TransferError> {
+    pub(super) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    pub(super) fn by_prefix(&self, prefix: &str) -> Result<Arc<Live>, TransferError> {
         let live = self.context.lock();
         let mut fitting = live
             .values()
@@ -588,6 +599,9 @@ async fn look_after_all(context: Arc<Context>) {
         for live in all {
             let record = live.record();
             let waits = record.direction == Direction::Receive && record.phase == Phase::Waiting;
+            if inbox::expire(&context, &live).await {
+                continue;
+            }
             if waits && record.created < too_old {
                 let reason = "the sender has not come back".to_owned();
                 context.set_phase(&live, Phase::Failed, Some(reason));

@@ -31,6 +31,7 @@ use crate::member::{MemberHandle, Unreachable};
 use crate::state::State;
 use crate::statement::Statement;
 
+mod asking;
 mod deadlines;
 mod ends;
 mod rotation;
@@ -115,6 +116,7 @@ fn bench_with(peer_is_there: bool, patience: Patience, cap: Option<u64>) -> Benc
         member: member.clone(),
         receive: ReceiveConfig::default(),
         caps: (cap, Vec::new()),
+        own_name: "me".to_owned(),
         home: home.path().to_owned(),
     };
     let transfers = Transfers::start_with(setup, patience).unwrap();

@@ -48,6 +48,9 @@ pub(super) enum Frame {
     /// The receiver waits for it no longer, if it ever did.
     #[n(7)]
     GivenUp,
+    /// From the receiver: the transfer with this id has an answer now, so its sender comes at once.
+    #[n(19)]
+    Come(#[n(0)] ByteArray<16>),
 }
 
 /// What the sender says about its file.

@@ -176,40 +176,6 @@ pub(crate) struct SendArgs {
     pub(crate) detach: bool,
 }
 
-/// `ringway transfers`.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = "\
-Examples:
-  ringway transfers
-  ringway transfers --watch --json
-
-RATE is the mean over all the time that data flowed once it does not flow any more.
-Of one that is being sent: RTT is the round trip, QUEUE what packets wait on the way,
-with +, at priority 0, what their acknowledgements wait on the way back; LOST the share
-of packets sent again, WINDOW what may be under way (`path_report` of --json).
-NOTE says why a transfer waits or has failed. `queue shared with oslo` behind it: what is
-sent to oslo waits in the same queue, and priorities divide what both have (`shares_with`
-of --json). Of one that is being sent it says
-what keeps it from being faster (in brackets: `limited_by` of --json):
-  upload limit                     all transfers share it by priority (capped); `of eth0`
-                                   where it is an interface's (`capped_by` of --json)
-  upload limit: others come first  its priority is 0 (behind-others)
-  gives way to other traffic       its priority is 0 (yielding)
-  takes all that is free           its priority is 0 (path-limited)
-  the network is full              it loses packets (loss-limited)
-  trying to go faster              the way may carry more (slow-start, growing)
-  the receiver takes no more       its disk is slow, or it is (receiver-limited)
-  as fast as one file may          1.5 MiB may be under way, and are (window-limited)
-  the receiver does not answer     it is stopped, or the way is broken (unanswered)
-  slower than the network          the disk here is (application-limited)
-Of one with a deadline it says that first, and when it is expected (`deadline`, `expected`,
-`in_time` and `steered` of --json).")]
-pub(crate) struct TransfersArgs {
-    /// Follow them until Ctrl-C; with --json, an object whenever one has changed
-    #[arg(long)]
-    pub(crate) watch: bool,
-}
-
 /// `ringway priority`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\

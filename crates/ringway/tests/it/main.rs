@@ -15,6 +15,7 @@ mod demo;
 mod doctor;
 mod gate;
 mod hidden;
+mod inbox;
 mod join_again;
 mod known;
 mod leave;

@@ -52,14 +52,14 @@ fn hang_up_changes_caps_rules_and_paths() {
     let mut ring = builder.start().unwrap();
     ring.wait_until_settled().unwrap();
     assert_eq!(sent(&ring, "first")["state"], "done");
-    let all = "accept = [\"*\"]";
-    change(&mut ring, "lima", all, "accept = [\"rome\"]");
+    let all = "from = [\"*\"]";
+    change(&mut ring, "lima", all, "from = [\"rome\"]");
     until_logged(&ring, "lima", "the configuration was loaded again");
     assert_eq!(sent(&ring, "second")["state"], "failed");
-    let inbox = "directory = \"inbox\"";
-    change(&mut ring, "lima", inbox, "directory = \"other\"");
-    let rome = "accept = [\"rome\"]";
-    change(&mut ring, "lima", rome, "accept = [\"oslo\"]");
+    let inbox = "into = \"inbox\"";
+    change(&mut ring, "lima", inbox, "into = \"other\"");
+    let rome = "from = [\"rome\"]";
+    change(&mut ring, "lima", rome, "from = [\"oslo\"]");
     let other = ring.member("lima").unwrap().home.join("other");
     let arrived = wait_until(DEADLINE, || {
         let done = sent(&ring, "third")["state"] == "done";
@@ -92,11 +92,11 @@ fn hang_up_changes_caps_rules_and_paths() {
 fn wrong_configuration_changes_nothing_while_running() {
     let builder = RingBuilder::new(program()).router("oslo").router("lima");
     let mut ring = builder.start().unwrap();
-    change(&mut ring, "lima", "accept = [", "acept = [");
+    change(&mut ring, "lima", "from = [", "frm = [");
     until_logged(&ring, "lima", "the configuration was not loaded again");
-    until_logged(&ring, "lima", "acept");
+    until_logged(&ring, "lima", "frm");
     assert_eq!(sent(&ring, "as before")["state"], "done");
-    change(&mut ring, "lima", "acept = [", "accept = [");
+    change(&mut ring, "lima", "frm = [", "from = [");
     until_logged(&ring, "lima", "the configuration was loaded again");
     let name = "transports = [";
     change(

@@ -63,11 +63,11 @@ fn log_tells_of_files_and_links() {
     let lima = ring.member_mut("lima").unwrap();
     let file = lima.home.join("ringway.toml");
     let text = fs::read_to_string(&file).unwrap();
-    fs::write(&file, text.replace("accept = [\"*\"]", "accept = []")).unwrap();
+    fs::write(&file, text.replace("from = [\"*\"]", "from = []")).unwrap();
     lima.reload().unwrap();
     line(&ring, "lima", &["the configuration was loaded again"]);
     send(&ring, "not taken", "failed");
-    let reason = "reason=\"this member takes no files from the sender\"";
+    let reason = "reason=\"lima takes no files from oslo\"";
     line(
         &ring,
         "lima",

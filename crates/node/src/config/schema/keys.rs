@@ -4,6 +4,8 @@ use ringway_transport::limits::{
     MAIL_BATCH_TIME_MOST, MAIL_DAILY_MOST, POP3_LOOK_LEAST, POP3_LOOK_MOST,
 };
 
+use crate::config::OfferedType;
+
 /// What stands behind a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
@@ -19,8 +21,12 @@ pub(super) enum Kind {
     Text,
     /// A list of texts.
     Texts,
+    /// The same, not empty: a program and its arguments.
+    Command,
     /// A list of members' names, or `*`.
     Names,
+    /// A list of patterns of names.
+    Globs,
     /// A list of addresses of transports, not empty.
     Addresses,
     /// A list of addresses of WebSocket servers.
@@ -40,6 +46,8 @@ pub(super) enum Kind {
     Table(&'static [Key]),
     /// Any number of tables.
     Tables(&'static [Key]),
+    /// The same, or one table with other keys.
+    TablesOrTable(&'static [Key], &'static [Key]),
 }
 
 /// One key.
@@ -76,7 +84,11 @@ const BATCH: u64 = MAIL_BATCH_TIME_MOST.as_secs() * 1000;
 
 pub(super) static FILE: &[Key] = &[
     needed_key("node", Kind::Table(NODE), "[node]"),
-    key("receive", Kind::Table(RECEIVE), "[receive]"),
+    key(
+        "receive",
+        Kind::TablesOrTable(RULES, RECEIVE),
+        "[[receive]]",
+    ),
     key("limits", Kind::Table(LIMITS), "[limits]"),
     key("interface", Kind::Tables(INTERFACE), "[[interface]]"),
     key("path", Kind::Tables(PATH), "[[path]]"),
@@ -110,6 +122,26 @@ static RECEIVE: &[Key] = &[
     key("directory", Kind::Text, r#"directory = "inbox""#),
     key("accept", Kind::Names, r#"accept = ["oslo"]"#),
     key("max_bytes", Kind::Bytes, r#"max_bytes = "1GB""#),
+];
+
+static RULES: &[Key] = &[
+    key("from", Kind::Globs, r#"from = ["oslo", "lab-*"]"#),
+    key("name", Kind::Globs, r#"name = ["*.pdf"]"#),
+    key(
+        "type",
+        Kind::Choices(OfferedType::WORDS),
+        r#"type = ["image", "video"]"#,
+    ),
+    key("max", Kind::Bytes, r#"max = "1 GB""#),
+    key("into", Kind::Text, r#"into = "inbox""#),
+    key("ask", Kind::Flag, "ask = true"),
+    key("refuse", Kind::Flag, "refuse = true"),
+    key(
+        "run",
+        Kind::Command,
+        r#"run = ["/usr/local/bin/sort-scans"]"#,
+    ),
+    key("notify", Kind::Flag, "notify = false"),
 ];
 
 static LIMITS: &[Key] = &[

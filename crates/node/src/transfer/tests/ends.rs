@@ -49,12 +49,14 @@ fn left(bench: &Bench, id: u128, phase: Phase) {
         moved: 0,
         offered: true,
         handed: false,
+        ended: None,
+        arrival: None,
     };
     bench.state.put_transfer(&record).unwrap();
 }
 
 /// The member starts again, with what is on its disk.
-fn again(bench: &Bench) -> Transfers {
+pub(super) fn again(bench: &Bench) -> Transfers {
     let member = bench.member.clone();
     let connections = Connections::new(bench.endpoints.clone(), member);
     let setup = Setup {
@@ -64,6 +66,7 @@ fn again(bench: &Bench) -> Transfers {
         member: bench.member.clone(),
         receive: ReceiveConfig::default(),
         caps: (None, Vec::new()),
+        own_name: "me".to_owned(),
         home: bench.home.path().to_owned(),
     };
     let transfers = Transfers::start(setup).unwrap();
@@ -103,7 +106,7 @@ async fn a_receiver_with_full_disk_ends_too() {
         id: 7_u128.to_be_bytes().into(),
         file: "f.bin".to_owned(),
         // As much as is taken: more than is free.
-        size: ReceiveConfig::default().max_bytes,
+        size: crate::limits::LARGEST_FILE,
         hash: [7; 32].into(),
     });
     offer.write(&mut sink).await.unwrap();
