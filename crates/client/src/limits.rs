@@ -10,3 +10,14 @@ pub const CONTROL_LINE: usize = 1 << 20;
 ///
 /// Source: chosen: names such as `0.12.3-rc.1+deb1` have some dozen. Past it the rest is not shown.
 pub const MAX_RELEASE: usize = 32;
+
+/// Events that wait for a program.
+///
+/// Source: chosen: what one poll of a busy member brings. Past it polling waits for the program,
+/// and changes in between become one event.
+pub const EVENTS: usize = 256;
+
+/// Pause between two looks at the transfers of a member.
+///
+/// Source: chosen: a person sees progress twice a second. A longer one shows changes later.
+pub const EVENT_POLL: std::time::Duration = std::time::Duration::from_millis(500);

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::leave::LeaveOptions;
 pub use crate::limited_by::LimitedBy;
 use crate::limits::MAX_RELEASE;
+use crate::streams::{ServiceStatus, StreamStatus};
 use crate::text::printable;
 use crate::versions::{CONTROL, RELEASE};
 
@@ -176,6 +177,83 @@ pub enum Request {
     },
     /// The members that this one knows of: one [`Reply::Member`] each, by name.
     Members,
+    /// The services that a peer offers to this member, or this member's own: one
+    /// [`Reply::Service`] each, by name.
+    Services {
+        /// Name of a member, or its id in base32; none for this member's own.
+        #[serde(default)]
+        peer: Option<String>,
+    },
+    /// Open a stream to a service of a peer: answered by [`Reply::Opened`], behind which this
+    /// connection carries the stream's bytes in both directions. Half of it is closed by
+    /// `shutdown(SHUT_WR)`. Send no byte before that answer. For a UDP service each datagram has
+    /// two bytes of length before it, the most significant first.
+    Open {
+        /// Name of a member, or its id in base32.
+        peer: String,
+        /// Name of the service.
+        service: String,
+        /// 0 or more; that of the service if none is given.
+        #[serde(default)]
+        priority: Option<f64>,
+    },
+    /// The open streams: one [`Reply::Stream`] each, oldest first.
+    Streams,
+    /// Serve other members by a program of this machine for as long as this connection is open:
+    /// answered by [`Reply::Serving`], then one [`Reply::Incoming`] for each stream.
+    Serve {
+        /// What the service is called.
+        name: String,
+        /// Names of the members that may use it; `*` stands for any characters.
+        from: Vec<String>,
+        /// What its streams are sent with unless their users ask for less.
+        #[serde(default)]
+        priority: Option<f64>,
+    },
+    /// Take a stream that was announced, within ten seconds: answered by [`Reply::Opened`], then
+    /// as for [`Request::Open`].
+    Take {
+        /// Its id.
+        id: String,
+    },
+    /// Send a message to members: answered by one [`Reply::Message`] each, as soon as it is on the
+    /// disk. From then on it is sent until the member has signed for it, or never will.
+    Message {
+        /// Names of members, or their ids in base32.
+        peers: Vec<String>,
+        /// At most 65 536 bytes, in base64.
+        #[serde(with = "crate::text::base64")]
+        body: Vec<u8>,
+        /// 0 or more: messages to the member with the highest go first; at 0 one batch at a time.
+        #[serde(default = "usual_priority")]
+        priority: f64,
+        /// Ids of transfers that belong to it.
+        #[serde(default)]
+        attach: Vec<String>,
+    },
+    /// Messages in the order in which they came to be here: one [`Reply::Message`] each, the newest
+    /// 256, or the next 256 behind `after`.
+    Messages {
+        /// Only those with this member: its name, or its id in base32.
+        #[serde(default)]
+        peer: Option<String>,
+        /// Only received ones that were not read, and then those that come, for ever. What is
+        /// not marked as read by [`Request::MarkRead`] the next one that asks is given again.
+        #[serde(default)]
+        follow: bool,
+        /// Only those behind the message with this id.
+        #[serde(default)]
+        after: Option<String>,
+    },
+    /// All received messages of a member, up to the one with this id, were read: the next
+    /// [`Request::Messages`] that follows does not give them again, and the sender gets to know if
+    /// the configuration allows that. Answered by [`Reply::Done`].
+    MarkRead {
+        /// Name of a member, or its id in base32.
+        peer: String,
+        /// Id of a message, or an unambiguous beginning of it.
+        upto: String,
+    },
     /// Leave the ring for good: answered by one [`Reply::Left`]; then the daemon ends, without key
     /// and state. Only for the daemon's own user, and root.
     Leave(LeaveOptions),
@@ -223,12 +301,72 @@ pub enum Reply {
     Record(RecordFound),
     /// To [`Request::Members`].
     Member(Box<KnownMember>),
+    /// To [`Request::Services`].
+    Service(Box<ServiceStatus>),
+    /// To [`Request::Streams`], and to [`Request::Priority`] where it is a stream's id.
+    Stream(Box<StreamStatus>),
+    /// To [`Request::Open`] and [`Request::Take`]: bytes of the stream follow.
+    Opened(Box<StreamStatus>),
+    /// To [`Request::Serve`].
+    Serving(Box<ServiceStatus>),
+    /// A peer has opened a stream to what [`Request::Serve`] offers.
+    Incoming {
+        /// By which it is taken.
+        id: String,
+        /// Name of the member.
+        peer: String,
+        /// Name of the service.
+        service: String,
+    },
+    /// To the commands about messages.
+    Message(Box<MessageStatus>),
     /// To [`Request::Leave`].
     Left(crate::leave::Left),
     /// The request is answered.
     Done,
     /// The request failed.
     Error(ControlError),
+}
+
+fn usual_priority() -> f64 {
+    1.0
+}
+
+/// A message as its daemon sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MessageStatus {
+    /// 32 hex digits; the same on both sides.
+    pub id: String,
+    /// `send` or `receive`.
+    pub direction: String,
+    /// Name of the other member.
+    pub peer: String,
+    /// Its number in the conversation, as the sender counts; it grows by one from message to
+    /// message.
+    pub number: u64,
+    /// Of one that was sent: `pending`, `signed` (the receiver has it, and has signed for it),
+    /// `read` or `failed`. Of one that has come: `received` or `read`.
+    pub state: String,
+    /// When it was written, by the clock of its sender; Unix seconds.
+    pub created: u64,
+    /// When the receiver's signature came, Unix seconds.
+    #[serde(default)]
+    pub signed: Option<u64>,
+    /// When it was read, or when that was learnt; Unix seconds.
+    #[serde(default)]
+    pub read: Option<u64>,
+    /// In base64.
+    #[serde(with = "crate::text::base64")]
+    pub body: Vec<u8>,
+    /// Ids of transfers that belong to it.
+    #[serde(default)]
+    pub attach: Vec<String>,
+    /// Of one that was sent.
+    #[serde(default)]
+    pub priority: f64,
+    /// Why it waits or has failed.
+    #[serde(default)]
+    pub reason: Option<String>,
 }
 
 /// Why a request failed, in one line for a person.

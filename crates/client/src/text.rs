@@ -74,3 +74,20 @@ pub(crate) mod path_some {
         Ok(known.map(|Known(path)| path))
     }
 }
+
+/// Bytes in JSON, in base64 (RFC 4648 §4).
+pub(crate) mod base64 {
+    use std::borrow::Cow;
+
+    use data_encoding::BASE64;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&BASE64.encode(bytes))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        let text = <Cow<'de, str>>::deserialize(from)?;
+        BASE64.decode(text.as_bytes()).map_err(D::Error::custom)
+    }
+}

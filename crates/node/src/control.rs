@@ -1,16 +1,16 @@
 //! The daemon's control socket: a Unix socket that speaks JSON lines, of mode 0600, or 0660 for a
 //! group.
 
-mod client;
 mod descriptor;
 mod members;
 mod reason;
 mod server;
 mod socket;
 
-pub use client::{Client, ClientError};
 pub use message::*;
 use ringway_client::message;
+pub use ringway_client::streams::{ServiceStatus, StreamStatus};
+pub use ringway_client::{ClientError, Connection as Client};
 pub use socket::{ControlPlace, ControlServerError, ControlSocket};
 
 pub(crate) use reason::limited_by;

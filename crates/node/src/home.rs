@@ -56,17 +56,7 @@ impl HomeError {
     }
 }
 
-/// Path of the control socket in `home`.
-#[must_use]
-pub fn socket_path(home: &Path) -> PathBuf {
-    home.join("control.sock")
-}
-
-/// Path of the configuration in `home`.
-#[must_use]
-pub fn config_path(home: &Path) -> PathBuf {
-    home.join("ringway.toml")
-}
+pub use ringway_client::place::{config_path, socket_path};
 
 /// True while a member's key or state is in `home`.
 #[must_use]

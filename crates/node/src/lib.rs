@@ -24,6 +24,7 @@
 //! | `transfer` | files: offers, verified chunks, resumption, the caps on what is sent |
 //! | `machine` | changes of the network, and what is not there yet after a boot |
 //! | [`control`], [`daemon`] | the socket for commands, and the whole |
+//! | [`Member`] | the whole within another program |
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), ringway_node::daemon::DaemonError> {
@@ -49,6 +50,7 @@ mod credentials;
 pub mod daemon;
 mod database;
 pub mod directory;
+mod embedded;
 pub mod endpoint;
 pub mod enrol;
 pub mod evidence;
@@ -79,6 +81,7 @@ pub mod versions;
 mod zone;
 
 pub use clock::date_of;
+pub use embedded::{Member, MemberError};
 
 /// Whether this build does not encrypt its links (feature `insecure`): for benchmarks only.
 pub const INSECURE: bool = cfg!(feature = "insecure");

@@ -1,18 +1,14 @@
-//! One request on a control connection, with a file beside it (`SCM_RIGHTS`, unix(7)).
+//! One request as it arrives on a control connection, with a file beside it (`SCM_RIGHTS`, unix(7)).
 //!
 //! Who may not be trusted with the daemon's rights opens a file by their own, and hands it over.
 
 use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
-use tokio::io::{AsyncWriteExt as _, Interest};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use tokio::io::Interest;
 use tokio::net::UnixStream;
 
 use crate::limits::CONTROL_LINE;
@@ -20,27 +16,6 @@ use crate::transfer::ToSend;
 
 /// Bytes that are read at once: most requests are shorter.
 const PIECE: usize = 4_096;
-
-/// Sends a line, with a file beside its first bytes if there is one.
-pub(super) async fn send(
-    stream: &mut UnixStream,
-    line: &[u8],
-    file: Option<&File>,
-) -> io::Result<()> {
-    let mut sent = 0;
-    if let Some(file) = file {
-        let first = stream.async_io(Interest::WRITABLE, || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-            let mut beside = SendAncillaryBuffer::new(&mut space);
-            let files: [BorrowedFd<'_>; 1] = [file.as_fd()];
-            beside.push(SendAncillaryMessage::ScmRights(&files));
-            let line = [IoSlice::new(line)];
-            Ok(sendmsg(&*stream, &line, &mut beside, SendFlags::NOSIGNAL)?)
-        });
-        sent = first.await?;
-    }
-    stream.write_all(line.get(sent..).unwrap_or_default()).await
-}
 
 /// The request's line, and the file that came beside it. The line is as far as it has come where
 /// the connection ends within it; more than [`CONTROL_LINE`] bytes are not read.
@@ -115,6 +90,9 @@ impl Caller {
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
+
+    use ringway_client::descriptor::send;
+    use tokio::io::AsyncWriteExt as _;
 
     use super::*;
 

@@ -33,6 +33,8 @@ const WATCH: Duration = Duration::from_millis(100);
 /// What a member of the socket's group is told that names a file and does not hand it over: the
 /// daemon might read what that one may not.
 const NOT_HANDED: &str = "the file was not handed over, and only the daemon's own user may name one: send it by a `ringway` of this version";
+/// What programs are told that ask for what this daemon does not do.
+const NOT_DONE: &str = "this member daemon does not do that";
 /// Pause between two pings.
 const PING_PAUSE: Duration = Duration::from_millis(500);
 
@@ -280,6 +282,7 @@ impl Services {
                 answers.send(&Reply::Record(found)).await?;
             }
             Request::Leave(options) => self.leave(options, &caller, answers).await?,
+            _ => return Err(Failure::Failed(NOT_DONE.to_owned())),
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The commands' side of the control socket.
+//! One request on the control socket, and the answers to it.
 
 use std::fs::File;
 use std::io;
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::UnixStream;
 
-use super::descriptor;
-use super::message::{ControlError, Line, MALFORMED, Reply, Request, Speaker};
+use crate::descriptor;
 use crate::limits::CONTROL_LINE;
+use crate::message::{ControlError, Line, MALFORMED, Reply, Request, Speaker};
 
 /// Why a request got no answer, or a refusal.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +45,22 @@ pub enum ClientError {
         /// What it says of itself.
         daemon: Speaker,
     },
+    /// A file that is to be sent cannot be read.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// It answers something else than was asked.
+    #[error(
+        "the member daemon answered something else than was asked: restart it with this version"
+    )]
+    Unexpected,
+    /// No folder is known in which a member could be.
+    #[error("no home folder: set HOME, or name one with --home or RINGWAY_HOME")]
+    NoHome,
     /// The daemon refused or failed.
     #[error(transparent)]
     Refused(#[from] ControlError),
@@ -74,32 +90,34 @@ fn unusual(source: &io::Error) -> String {
 
 /// A connection to the daemon for one request.
 #[derive(Debug)]
-pub struct Client {
+pub struct Connection {
     reader: BufReader<UnixStream>,
+    /// What has come of the next answer.
+    line: Vec<u8>,
     /// What the daemon says of itself, once it has answered.
     daemon: Option<Speaker>,
 }
 
-impl Client {
+impl Connection {
     /// Connects to the daemon's socket and sends `request`.
     ///
     /// # Errors
-    /// [`ClientError::NotRunning`] when nothing listens there, [`ClientError::Io`] when sending
+    /// [`ClientError::NotRunning`] when no program listens there, [`ClientError::Io`] when sending
     /// fails.
-    pub async fn request(socket: &Path, request: &Request) -> Result<Client, ClientError> {
-        Client::request_with(socket, request, None).await
+    pub async fn request(socket: &Path, request: &Request) -> Result<Connection, ClientError> {
+        Connection::request_with(socket, request, None).await
     }
 
     /// The same with a file that is handed over: that of [`Request::Send`], for a daemon of another
     /// user.
     ///
     /// # Errors
-    /// As [`Client::request`].
+    /// As [`Connection::request`].
     pub async fn request_with(
         socket: &Path,
         request: &Request,
         file: Option<&File>,
-    ) -> Result<Client, ClientError> {
+    ) -> Result<Connection, ClientError> {
         let mut stream = UnixStream::connect(socket).await.map_err(|source| {
             let path = socket.to_owned();
             match source.kind() {
@@ -114,29 +132,38 @@ impl Client {
         let mut line = serde_json::to_vec(&line).map_err(ClientError::Unwritten)?;
         line.push(b'\n');
         descriptor::send(&mut stream, &line, file).await?;
-        let reader = BufReader::new(stream);
-        let daemon = None;
-        Ok(Client { reader, daemon })
+        Ok(Connection {
+            reader: BufReader::new(stream),
+            line: Vec::new(),
+            daemon: None,
+        })
     }
 
-    /// The next answer, or none after the last.
+    /// What the daemon says of itself; none before its first answer.
+    #[must_use]
+    pub fn daemon(&self) -> Option<&Speaker> {
+        self.daemon.as_ref()
+    }
+
+    /// The next answer, or none after the last. A call that is given up loses nothing.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with the daemon's reason; the others when the connection fails.
     pub async fn next(&mut self) -> Result<Option<Reply>, ClientError> {
-        let mut line = String::new();
-        let limit = u64::try_from(CONTROL_LINE).unwrap_or(u64::MAX);
-        let read = (&mut self.reader).take(limit).read_line(&mut line).await?;
-        if read == 0 {
+        let left = CONTROL_LINE.saturating_sub(self.line.len());
+        let limit = u64::try_from(left).unwrap_or(u64::MAX);
+        // What has come stays in `line` when this is given up.
+        let mut reader = (&mut self.reader).take(limit);
+        let read = reader.read_until(b'\n', &mut self.line).await?;
+        if read == 0 && left > 0 {
             return Err(ClientError::Closed);
         }
-        let daemon = self
-            .daemon
-            .get_or_insert_with(|| Speaker::of(line.as_bytes()));
+        let line = std::mem::take(&mut self.line);
+        let daemon = self.daemon.get_or_insert_with(|| Speaker::of(&line));
         let incompatible = |daemon: &Speaker| ClientError::Incompatible {
             daemon: daemon.clone(),
         };
-        match serde_json::from_str(&line) {
+        match serde_json::from_slice(&line) {
             Ok(Reply::Done) => Ok(None),
             // A daemon of release 0.2 has no other words for a command that it does not know.
             Ok(Reply::Error(error))
@@ -146,22 +173,47 @@ impl Client {
             }
             Ok(Reply::Error(error)) => Err(error.into()),
             Ok(reply) => Ok(Some(reply)),
-            Err(error) => {
-                tracing::debug!(%error, "an answer was not understood");
-                Err(incompatible(daemon))
-            }
+            Err(_) => Err(incompatible(daemon)),
         }
     }
 
     /// All answers at once.
     ///
     /// # Errors
-    /// As [`Client::next`].
+    /// As [`Connection::next`].
     pub async fn all(mut self) -> Result<Vec<Reply>, ClientError> {
         let mut replies = Vec::new();
         while let Some(reply) = self.next().await? {
             replies.push(reply);
         }
         Ok(replies)
+    }
+
+    /// The one answer, which `pick` knows.
+    ///
+    /// # Errors
+    /// As [`Connection::next`], and [`ClientError::Unexpected`] for anything else.
+    pub async fn only<T>(self, pick: impl Fn(Reply) -> Option<T>) -> Result<T, ClientError> {
+        let mut replies = self.each(pick).await?.into_iter();
+        match (replies.next(), replies.next()) {
+            (Some(answer), None) => Ok(answer),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// All answers, each of which `pick` knows.
+    ///
+    /// # Errors
+    /// As [`Connection::only`].
+    pub async fn each<T>(self, pick: impl Fn(Reply) -> Option<T>) -> Result<Vec<T>, ClientError> {
+        let replies = self.all().await?.into_iter();
+        let picked: Option<Vec<T>> = replies.map(pick).collect();
+        picked.ok_or(ClientError::Unexpected)
+    }
+
+    /// The connection itself: the bytes of a stream, behind [`Reply::Opened`].
+    #[must_use]
+    pub fn into_bytes(self) -> BufReader<UnixStream> {
+        self.reader
     }
 }
