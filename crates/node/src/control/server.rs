@@ -226,11 +226,7 @@ impl Services {
                 }
                 answers.send(&Reply::Transfer(Box::new(status))).await?;
             }
-            Request::Transfers => {
-                for status in self.transfers.list() {
-                    answers.send(&Reply::Transfer(Box::new(status))).await?;
-                }
-            }
+            Request::Transfers => self.list_transfers(answers).await?,
             Request::Watch { transfer } => self.watch(&transfer, answers).await?,
             Request::Priority { transfer, priority } => {
                 let priority = self.priorities.asked(&priority, caller.is_own())?;
@@ -283,6 +279,13 @@ impl Services {
             }
             Request::Leave(options) => self.leave(options, &caller, answers).await?,
             _ => return Err(Failure::Failed(NOT_DONE.to_owned())),
+        }
+        Ok(())
+    }
+
+    async fn list_transfers(&self, answers: &mut Answers) -> Result<(), Failure> {
+        for status in self.transfers.list() {
+            answers.send(&Reply::Transfer(Box::new(status))).await?;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ mod attacks;
 mod backups;
 mod caps;
 mod captures;
+mod clients;
 mod demo;
 mod doctor;
 mod gate;

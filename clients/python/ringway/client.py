@@ -1,0 +1,249 @@
+"""The client: one method for each thing that a member does for a program."""
+
+import asyncio
+import base64
+import os
+from pathlib import Path
+from typing import Any, AsyncIterator, Dict, List, NamedTuple, Optional, Sequence, Union
+
+from .connection import Connection
+from .place import usual_socket
+from .stream import Listener, Stream
+
+#: Seconds between two looks at the transfers, of which the daemon does not announce changes.
+EVENT_POLL = 0.5
+
+#: Events that wait for a program. Past it looking waits for the program.
+EVENTS = 256
+
+Status = Dict[str, Any]
+
+
+class Event(NamedTuple):
+    """Something that has happened: `kind` is `transfer` or `message`."""
+
+    kind: str
+    status: Status
+
+
+class Client:
+    """A member, through its daemon. Each request has a connection of its own, so that any number
+    may be under way at once. Answers are dictionaries: the fields stand in the reference of the
+    control protocol."""
+
+    def __init__(self, path: Path, status: Status, daemon: Status) -> None:
+        self._path = path
+        #: The member's name.
+        self.name: str = status["name"]
+        #: Its id in base32.
+        self.member: str = status["member"]
+        #: Domain of the ring.
+        self.ring: str = status["ring"]
+        #: What the daemon says of itself: `control` and `ringway`.
+        self.daemon = daemon
+
+    @classmethod
+    async def connect(
+        cls,
+        home: Optional[Union[str, Path]] = None,
+        socket: Optional[Union[str, Path]] = None,
+    ) -> "Client":
+        """Connects to the member with this home folder, or at this socket, or to the one that
+        `ringway` would use."""
+        path = Path(socket) if socket else usual_socket(home)
+        connection = await Connection.request(path, {"command": "status"})
+        try:
+            status = await connection.expect("status")
+        finally:
+            connection.close()
+        daemon = connection.daemon or {}
+        return cls(path, status, daemon)
+
+    async def request(self, command: str, **fields: Any) -> Connection:
+        """Sends any request: for those that have no method here."""
+        return await Connection.request(self._path, {"command": command, **fields})
+
+    async def _one(self, kind: str, command: str, **fields: Any) -> Status:
+        connection = await self.request(command, **fields)
+        try:
+            return await connection.expect(kind)
+        finally:
+            connection.close()
+
+    async def _all(self, kind: str, command: str, **fields: Any) -> List[Status]:
+        return await (await self.request(command, **fields)).all(kind)
+
+    async def status(self) -> Status:
+        """What the member sees of itself and its ring."""
+        return await self._one("status", "status")
+
+    async def members(self) -> List[Status]:
+        """The members that this one knows of, by name."""
+        return await self._all("member", "members")
+
+    async def send(
+        self,
+        paths: Sequence[Union[str, "os.PathLike[str]"]],
+        peers: Sequence[str],
+        priority: float = 1.0,
+    ) -> List[Status]:
+        """Sends each file to each member: one transfer for each pair. They are recorded when this
+        returns, and go on whatever becomes of this program."""
+        sent = []
+        for path in map(os.path.abspath, paths):
+            for peer in peers:
+                # The daemon may be another user's, who cannot read it.
+                with open(path, "rb") as file:
+                    fields = {"path": _path_in_json(path), "peer": peer, "priority": priority}
+                    request = {"command": "send", **fields}
+                    connection = await Connection.request(self._path, request, file.fileno())
+                sent.extend(await connection.all("transfer"))
+        return sent
+
+    async def transfers(self) -> List[Status]:
+        """All transfers that the daemon knows, oldest first."""
+        return await self._all("transfer", "transfers")
+
+    async def watch(self, transfer: str) -> AsyncIterator[Status]:
+        """Follows a transfer, about ten times a second, until it has ended."""
+        connection = await self.request("watch", transfer=transfer)
+        async for status in connection.each("transfer"):
+            yield status
+
+    async def wait(self, transfer: str) -> Status:
+        """The last state of a transfer."""
+        last: Status = {}
+        async for last in self.watch(transfer):
+            pass
+        return last
+
+    async def set_priority(self, transfer: str, priority: float) -> Status:
+        """Changes the priority of a transfer: 0 gives way to all other traffic, 1 is one flow's
+        share, N that of N flows."""
+        return await self._one("transfer", "priority", transfer=transfer, priority=priority)
+
+    async def cancel(self, transfer: str) -> Status:
+        """Gives a transfer up."""
+        return await self._one("transfer", "cancel", transfer=transfer)
+
+    async def put(self, name: str, value: bytes, lifetime: float = 86400) -> Status:
+        """Leaves a small record in the ring for so many seconds, at most 30 days: a name of 1 to
+        64 bytes and a value of at most 400. An empty value removes it."""
+        lifetime_s = int(lifetime)
+        return await self._one("stored", "put", name=name, value=list(value), lifetime_s=lifetime_s)
+
+    async def get(self, peer: str, name: str) -> Optional[bytes]:
+        """The record that a member has left by this name; none if there is none."""
+        found = await self._one("record", "get", peer=peer, name=name)
+        value = found["value"]
+        return None if value is None else bytes(value)
+
+    async def open(self, peer: str, service: str, priority: Optional[float] = None) -> Stream:
+        """Opens a stream to a service of a member, with the service's priority if none is given."""
+        fields = {"peer": peer, "service": service, "priority": priority}
+        return await Stream._opened(self._path, {"command": "open", **fields})
+
+    async def serve(
+        self, name: str, allowed: Sequence[str], priority: Optional[float] = None
+    ) -> Listener:
+        """Offers a service to the members whose names fit one of `allowed`, in which `*` stands
+        for any characters, until the listener is closed."""
+        fields = {"name": name, "from": list(allowed), "priority": priority}
+        connection = await self.request("serve", **fields)
+        try:
+            return Listener(self._path, await connection.expect("serving"), connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    async def services(self, peer: Optional[str] = None) -> List[Status]:
+        """The services that a member offers to this one, or this member's own."""
+        return await self._all("service", "services", peer=peer)
+
+    async def streams(self) -> List[Status]:
+        """The open streams, oldest first."""
+        return await self._all("stream", "streams")
+
+    async def message(
+        self, peers: Sequence[str], body: Union[str, bytes], priority: float = 1.0
+    ) -> List[Status]:
+        """Sends a message of at most 64 KiB to each of these members. It is on the disk when this
+        returns, and is sent until the member has signed for it."""
+        data = body.encode() if isinstance(body, str) else body
+        text = base64.b64encode(data).decode()
+        fields = {"peers": list(peers), "body": text, "priority": priority}
+        return [_with_bytes(status) for status in await self._all("message", "message", **fields)]
+
+    async def history(self, peer: Optional[str] = None) -> List[Status]:
+        """The newest 256 messages sent and received, oldest first."""
+        found = await self._all("message", "messages", peer=peer)
+        return [_with_bytes(status) for status in found]
+
+    async def messages(self, peer: Optional[str] = None) -> AsyncIterator[Status]:
+        """What is received, those that were not read first, and then each as it comes; `body` is
+        bytes. What is not marked as read the next program that follows is given again."""
+        connection = await self.request("messages", peer=peer, follow=True)
+        async for status in connection.each("message"):
+            yield _with_bytes(status)
+
+    async def mark_read(self, peer: str, upto: str) -> None:
+        """Marks all messages received from a member, up to the one with this id, as read."""
+        await self._all("done", "mark_read", peer=peer, upto=upto)
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Follows what happens: transfers that are new or have changed, and messages that have
+        come. Transfers are looked at twice a second; what changes in between is one event."""
+        before = {status["id"]: status for status in await self.transfers()}
+        queue: "asyncio.Queue[Union[Event, Exception]]" = asyncio.Queue(EVENTS)
+
+        async def run(follows: Any) -> None:
+            try:
+                await follows
+            except Exception as error:
+                await queue.put(error)
+
+        tasks = [
+            asyncio.ensure_future(run(self._follow_transfers(before, queue))),
+            asyncio.ensure_future(run(self._follow_messages(queue))),
+        ]
+        try:
+            while True:
+                event = await queue.get()
+                if isinstance(event, Exception):
+                    raise event
+                yield event
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow_transfers(self, before: Dict[str, Status], queue: Any) -> None:
+        while True:
+            await asyncio.sleep(EVENT_POLL)
+            now = await self.transfers()
+            for status in now:
+                if _told(before.get(status["id"], {})) != _told(status):
+                    await queue.put(Event("transfer", status))
+            before = {status["id"]: status for status in now}
+
+    async def _follow_messages(self, queue: Any) -> None:
+        async for status in self.messages():
+            await queue.put(Event("message", status))
+
+
+def _told(status: Status) -> List[Any]:
+    """What of a transfer a program would care for."""
+    return [status.get(key) for key in ("state", "reason", "bytes", "size", "priority")]
+
+
+def _with_bytes(status: Status) -> Status:
+    return {**status, "body": base64.b64decode(status["body"])}
+
+
+def _path_in_json(path: str) -> Union[str, List[int]]:
+    """A path as the protocol has it: a string, or the bytes one by one where they are no UTF-8."""
+    try:
+        path.encode()
+        return path
+    except UnicodeEncodeError:
+        return list(os.fsencode(path))
