@@ -6,8 +6,11 @@
     reason = "an example for people, which prints what it does"
 )]
 
+use std::os::fd::AsFd as _;
+
 use ringway_client::Client;
 use ringway_client::text::printable;
+use tokio::fs::File;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 #[tokio::main(flavor = "current_thread")]
@@ -15,7 +18,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [peer] = arguments("chat PEER")?;
     let client = Client::connect_usual().await?;
     let mut received = client.messages(None).await?;
-    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let input = std::io::stdin().as_fd().try_clone_to_owned()?;
+    let mut lines = BufReader::new(File::from_std(input.into())).lines();
     loop {
         tokio::select! {
             line = lines.next_line() => match line? {
