@@ -1,5 +1,6 @@
 //! A slow line on loopback, for datagrams between one program and another: a rate, a delay and a
-//! queue each way. It stands for a home's router as well: it may come from another port at any time.
+//! queue each way. It stands for a home's router as well: it may come from another port at any
+//! time.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

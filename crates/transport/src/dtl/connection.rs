@@ -39,8 +39,8 @@ impl Connection {
     }
 
     /// Our own address as the peer sees it, which behind a NAT is that of the NAT. `None` until the
-    /// peer has said so, shortly after the handshake. It is the peer's word: do not trust it further
-    /// than the peer.
+    /// peer has said so, shortly after the handshake. It is the peer's word: do not trust it
+    /// further than the peer.
     #[must_use]
     pub fn observed_address(&self) -> Option<SocketAddr> {
         self.0.observed_address()

@@ -15,9 +15,9 @@ use crate::quic::{self, PriorityStream, QuicConnection, QuicError, Written};
 
 /// Bytes both ways, reliable and in order. It keeps its connection.
 ///
-/// Reading ends when the peer finishes or drops the stream; it fails when the peer resets it, or the
-/// connection ends before. Writes wait while the peer does not read, and for the stream's
-/// turn. What was written last may still be on its way when a write or flush returns: wait for
+/// Reading ends when the peer finishes or drops the stream; it fails when the peer resets it, or
+/// the connection ends before. Writes wait while the peer does not read, and for the stream's turn.
+/// What was written last may still be on its way when a write or flush returns: wait for
 /// [`finish`](Self::finish), or for an answer. Dropping the stream finishes it without waiting.
 ///
 /// Write a kilobyte or more at a time where the peer may not read at once: 2 048 small pieces that

@@ -59,8 +59,8 @@ impl PriorityStream {
         }
     }
 
-    /// Gives a chunk that has something to the task that writes. Whether it was taken: otherwise the
-    /// rest of one whose writer has given up goes first, and this tells when that is written.
+    /// Gives a chunk that has something to the task that writes. Whether it was taken: otherwise
+    /// the rest of one whose writer has given up goes first, and this tells when that is written.
     pub(crate) fn offer(&self, chunk: &Bytes) -> Result<(bool, Written), WriteError> {
         let (answer, written) = oneshot::channel();
         let mut streams = self.scheduler.lock();

@@ -355,8 +355,8 @@ fn one_connection_goes_from_scavenger_to_several_tcp_flows_and_back() {
             return skipped(name, "namespaces");
         };
         let parts = parts_beside_tcp(&mut network, &[0.0, 1.0, 3.5, 0.0]);
-        // Due are 0, a half, 3.5 of 4.5, and 0. A busy machine wakes the sender late, which costs it
-        // most of that; how near the parts come is for the benchmarks.
+        // Due are 0, a half, 3.5 of 4.5, and 0. A busy machine wakes the sender late, which costs
+        // it most of that; how near the parts come is for the benchmarks.
         let yields = parts[0] < 0.1 && parts[3] < 0.1;
         let rises = parts[1] > parts[0] + 0.05 && parts[2] > 1.3 * parts[1];
         if yields && rises && parts[1] < 0.75 {
