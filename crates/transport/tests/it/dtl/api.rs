@@ -189,7 +189,7 @@ async fn dropping_a_stream_finishes_it() {
 }
 
 #[tokio::test]
-async fn reset_stop_and_close_are_errors_at_the_other_end() {
+async fn the_peer_sees_reset_stop_and_close() {
     let pair = directly().await;
     let (mut ours, mut theirs) = stream(&pair, 1.0).await;
     assert!(ours.reset(3) && !ours.reset(3));

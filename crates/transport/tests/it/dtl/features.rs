@@ -347,7 +347,7 @@ fn parts_beside_tcp(network: &mut Network, priorities: &[f64]) -> Vec<f64> {
 /// Inter-protocol prioritization from less than best effort to several flows, and dynamic tuning at
 /// run time: the paper's figure 6, with one connection that is never made again.
 #[test]
-fn one_connection_goes_from_scavenger_to_several_tcp_flows_and_back() {
+fn one_connection_yields_shares_takes_and_yields_again() {
     let mut told = Vec::new();
     for _ in 0..3 {
         let name = "priorities beside the kernel's TCP";
