@@ -32,13 +32,16 @@ pub(super) fn check(root: &DeTable<'_>) -> Option<(Option<Range<usize>>, Wrong)>
 
 /// What must stand behind a key, such as `limits.upload`; none if there is no such key.
 pub(super) fn needed(key: &str) -> Option<String> {
-    let (mut keys, mut found) = (FILE, None);
+    const NONE: &[Key] = &[];
+    let ((mut keys, mut others), mut found) = ((FILE, NONE), None);
     for step in key.split('.') {
-        let key = keys.iter().find(|key| key.name == step)?;
+        let mut known = keys.iter().chain(others);
+        let key = known.find(|key| key.name == step)?;
         found = Some(key);
-        keys = match key.kind {
-            Kind::Table(keys) | Kind::Tables(keys) | Kind::TablesOrTable(keys, _) => keys,
-            _ => &[],
+        (keys, others) = match key.kind {
+            Kind::Table(keys) | Kind::Tables(keys) => (keys, NONE),
+            Kind::TablesOrTable(keys, others) => (keys, others),
+            _ => (NONE, NONE),
         };
     }
     found.map(Key::needed)

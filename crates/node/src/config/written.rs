@@ -107,7 +107,7 @@ fn text(resolver: &Endpoint, address: Option<SocketAddr>) -> String {
          transports = [\"udp\", \"tcp\", \"quic\", \"ws\"]\n\
          \n\
          # Rules for files that members offer; the first that fits counts. What fits none is refused.\n\
-         # `ask = true`: a person accepts each (`ringway inbox`). `run`: a program that is run then.\n\
+         # With `ask` a person accepts each (`ringway inbox`); `run` names a program to be run then.\n\
          [[receive]]\n\
          from = [\"*\"]\n\
          into = \"inbox\"\n\

@@ -74,7 +74,7 @@ pub struct Reloader {
 }
 
 impl Reloader {
-    /// Reads the file. `[receive]`, `[limits]`, `[[class]]`, `[[interface]]`, `[[path]]` and
+    /// Reads the file. `[[receive]]`, `[limits]`, `[[class]]`, `[[interface]]`, `[[path]]` and
     /// `[[peer]]` count from now on: caps and costs of paths for what is under way as well, rules on
     /// files for those that are offered from now on, names of priorities for what is asked from now
     /// on. Returns the other sections that have changed, which count

@@ -28,10 +28,6 @@ impl Receiving {
     pub(super) fn own_name(&self) -> &str {
         &self.own_name
     }
-
-    pub(super) fn home(&self) -> &Path {
-        &self.home
-    }
 }
 
 /// What a member may offer.

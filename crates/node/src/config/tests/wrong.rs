@@ -100,6 +100,57 @@ pub(super) const FILES: &[WrongFile] = &[
         &["limits.relay", "a whole number"],
     ),
     (
+        "[node]\n[[receive]]\nfrom = \"*\"\n",
+        3,
+        &["receive.from", "a list of patterns", "`from = ["],
+    ),
+    (
+        "[node]\n[[receive]]\n[[receive]]\nfrom = [\"oslo\",\n\"lab-[\"]\n",
+        5,
+        &["receive.from", "`lab-[` is no pattern"],
+    ),
+    (
+        "[node]\n[[receive]]\nfrom = [\"Os lo\"]\n",
+        3,
+        &["receive.from", "`Os lo`", "lab-*"],
+    ),
+    (
+        "[node]\n[[receive]]\ntype = [\"movie\"]\n",
+        3,
+        &["receive.type", "\"video\""],
+    ),
+    (
+        "[node]\n[[receive]]\nmax = \"1.5 GB\"\n",
+        3,
+        &["receive.max", "with a unit"],
+    ),
+    (
+        "[node]\n[[receive]]\ninto = \"~/in\"\n",
+        3,
+        &["receive.into", "the whole path"],
+    ),
+    (
+        "[node]\n[[receive]]\nrefuse = true\nask = true\n",
+        3,
+        &["receive.refuse", "remove"],
+    ),
+    (
+        "[node]\n[[receive]]\nrun = [\"sort-scans\"]\n",
+        3,
+        &["receive.run", "no absolute path"],
+    ),
+    (
+        "[node]\n[[receive]]\nrun = []\n",
+        3,
+        &["receive.run", "a program by its absolute path"],
+    ),
+    (
+        "[node]\n[[receive]]\nmax_bytes = 3\n",
+        3,
+        &["receive.max_bytes", "no such key"],
+    ),
+    ("[node]\n[receive]\n[[receive]]\n", 3, &["already"]),
+    (
         "[node]\n[receive]\naccept = \"*\"\n",
         3,
         &["receive.accept", "`accept = [\"oslo\"]`"],
