@@ -107,7 +107,7 @@ pub(crate) const MEANT: &[(&str, &str)] = &[
     ("reject", "inbox refuse"),
     ("decline", "inbox refuse"),
     ("deny", "inbox refuse"),
-    ("history", "inbox` and `ringway transfers"),
+    ("history", "inbox"),
     ("peers", "members"),
     ("who", "members"),
     ("firewall", "gate up"),

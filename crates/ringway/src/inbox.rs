@@ -33,7 +33,7 @@ pub(crate) async fn run(context: &Context, args: InboxArgs) -> Result<(), Failur
             state,
             ..
         } = &item;
-        let state = if accept { "accepted" } else { state };
+        let state = if accept { "accepted" } else { state.as_str() };
         format!("{} ({file} from {from}) is {state}", short(id))
     })
 }

@@ -58,8 +58,8 @@ fn is_wanted(transfer: &TransferStatus, args: &TransfersArgs) -> bool {
     let states = &args.state;
     with(&args.to, sends)
         && with(&args.from, !sends)
-        && !(args.send && !sends)
-        && !(args.receive && sends)
+        && (sends || !args.send)
+        && (!sends || !args.receive)
         && (states.is_empty() || states.iter().any(|state| state.word() == transfer.state))
         && args.since.is_none_or(|since| latest >= since.as_secs())
 }
