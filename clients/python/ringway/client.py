@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, AsyncIterator, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from .connection import Connection
+from .errors import Refused
 from .place import usual_socket
 from .stream import Listener, Stream
 
@@ -227,8 +228,12 @@ class Client:
             before = {status["id"]: status for status in now}
 
     async def _follow_messages(self, queue: Any) -> None:
-        async for status in self.messages():
-            await queue.put(Event("message", status))
+        try:
+            async for status in self.messages():
+                await queue.put(Event("message", status))
+        except Refused:
+            # A daemon without messages has transfers all the same.
+            pass
 
 
 def _told(status: Status) -> List[Any]:

@@ -40,7 +40,7 @@ impl Events {
 impl Client {
     /// Follows what happens. The daemon does not announce changes of transfers: they are asked for
     /// twice a second, and what changes in between is one event. Messages come as they come, unread
-    /// ones first.
+    /// ones first; where the daemon refuses to give them, there are none.
     ///
     /// # Errors
     /// As [`status`](Client::status).
@@ -99,6 +99,10 @@ async fn follow_messages(mut messages: Messages, events: Sender) {
             () = events.closed() => return,
             message = messages.next() => message,
         };
+        // A daemon without messages has transfers all the same.
+        if matches!(message, Err(ClientError::Refused(_))) {
+            return;
+        }
         let ended = message.is_err();
         tell(
             &events,
