@@ -105,9 +105,10 @@ pub enum Request {
         /// Its id, or an unambiguous beginning of it.
         transfer: String,
     },
-    /// Change the priority of a running or waiting transfer: answered by one [`Reply::Transfer`].
+    /// Change the priority of a running or waiting transfer: answered by one [`Reply::Transfer`]; or
+    /// of a message that waits: answered by one [`Reply::Message`].
     Priority {
-        /// Its id, or an unambiguous beginning of it.
+        /// The id of either, or an unambiguous beginning of it.
         transfer: String,
         /// The one to go on with.
         priority: AskedPriority,

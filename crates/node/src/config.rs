@@ -55,6 +55,9 @@ pub enum ConfigError {
 pub struct Config {
     /// `[node]`
     pub node: NodeConfig,
+    /// `[messages]`
+    #[serde(default)]
+    pub messages: MessagesConfig,
     /// `[[receive]]`, any number of rules; or `[receive]`, the one rule of earlier releases.
     #[serde(default)]
     pub receive: ReceiveConfig,
@@ -255,6 +258,33 @@ pub enum TransportName {
     Quic,
     /// Messages over the web.
     Ws,
+}
+
+/// `[messages]`: whose messages are taken, and what their senders are told.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MessagesConfig {
+    /// Whether senders are told when their messages were read.
+    pub receipts: bool,
+    /// Names of the members whose messages are taken; `*` is everybody in the ring.
+    pub from: Vec<String>,
+}
+
+impl Default for MessagesConfig {
+    fn default() -> MessagesConfig {
+        MessagesConfig {
+            receipts: true,
+            from: vec!["*".to_owned()],
+        }
+    }
+}
+
+impl MessagesConfig {
+    /// True if messages of the member `name` are taken.
+    #[must_use]
+    pub fn takes(&self, name: &str) -> bool {
+        self.from.iter().any(|from| from == "*" || from == name)
+    }
 }
 
 /// `[limits]`: what this member may use up.

@@ -3,6 +3,7 @@
 
 mod descriptor;
 mod members;
+mod messages;
 mod reason;
 mod server;
 mod socket;

@@ -11,6 +11,7 @@ mod reload;
 mod renew;
 mod report;
 mod routers;
+mod stored;
 
 use std::fs::File;
 use std::future::Future;
@@ -50,6 +51,7 @@ use crate::member::{
 };
 pub use crate::member::{Delivered, MessageSender, RingMessage};
 use crate::member_list::MemberList;
+use crate::message;
 use crate::priorities::Priorities;
 use crate::state::{Membership, State, StateError};
 use crate::statement::Statement;
@@ -350,10 +352,11 @@ impl Daemon {
         })?;
         connections.start();
         let (reporter, leaver, left) = keeping.voices(&config, &home);
+        let stored = keeping.stored(&config, &home, &member, &inboxes)?;
         let listens = listens_at(&config, &own);
         let priorities = Priorities::of(&config);
         let configured = Configured::new(config, options.upload_limit, own.role(), &home);
-        let services = keeping.services(&member, transfers, priorities, leaver);
+        let services = keeping.services(&member, transfers, priorities, leaver, stored);
         let (keys, bringer, renewer) = keeping.keepers(home, &member, &changes);
         let (messages, ring_messages) = mailboxes(&member, &directory, inboxes);
         Ok(Daemon {
@@ -399,6 +402,7 @@ impl Daemon {
             configured: self.configured.clone(),
             transfers: self.services.transfers.clone(),
             priorities: self.services.priorities.clone(),
+            messages: self.services.messages.clone(),
             member: self.services.member.clone(),
         }
     }
@@ -439,8 +443,9 @@ impl Daemon {
         let home = self.configured.home().to_owned();
         let mut left = self.left;
         let disk = (self.state, stored);
+        let messages = self.services.messages.clone();
         let waking = wake_transfers(
-            self.services.transfers.clone(),
+            self.services.clone(),
             self.changes.clone(),
             self.runtime.returns(),
         );
@@ -489,6 +494,7 @@ impl Daemon {
                 tracing::error!(%error, "a task of the daemon failed");
             }
         }
+        messages.end().await;
         outcome(ended, &home, &directory.own(&own))
     }
 }
@@ -541,6 +547,7 @@ impl Keeping {
         transfers: Transfers,
         priorities: Priorities,
         leaver: Leaver,
+        messages: message::Messages,
     ) -> Services {
         let list = MemberList {
             directory: Arc::clone(&self.directory),
@@ -556,6 +563,7 @@ impl Keeping {
             certificate: self.membership.certificate.clone(),
             list: Arc::new(list),
             leaver,
+            messages,
         }
     }
 
@@ -706,7 +714,7 @@ fn has_run_out(own: &Certificate) -> bool {
 
 /// What waits for others tries again once they, or the machine's network, are back.
 async fn wake_transfers(
-    transfers: Transfers,
+    services: Services,
     mut changes: Changes,
     mut returns: broadcast::Receiver<MemberId>,
 ) {
@@ -719,9 +727,10 @@ async fn wake_transfers(
                 Err(broadcast::error::RecvError::Closed) => return,
             },
         };
-        transfers.wake(back);
+        services.messages.wake(back).await;
+        services.transfers.wake(back);
         if back.is_none() {
-            transfers.call_senders();
+            services.transfers.call_senders();
         }
     }
 }

@@ -6,7 +6,7 @@ use ringway_transport::Signer as _;
 use crate::certificate::{self, Certificate};
 use crate::limits::REVOCATIONS;
 use crate::statement::{self, Statement};
-use crate::{authority, control, enrol, invite, link, member, transfer, zone};
+use crate::{authority, control, enrol, invite, link, member, message, transfer, zone};
 
 /// The ring of fuzzers only: what is signed by its owner counts in no other.
 const OWNER: [u8; 32] = [1; 32];
@@ -72,6 +72,14 @@ pub fn query(data: &[u8]) {
 /// A packet of a link, and the same bytes as a decrypted message.
 pub fn link(data: &[u8]) {
     link::decode_anything(data);
+}
+
+/// A frame of stored messages, and what a receiver makes of it.
+///
+/// # Panics
+/// When what was taken is past its bounds, or does not encode again.
+pub fn messages(data: &[u8]) {
+    message::decode_anything(data);
 }
 
 /// A frame of a transfer, with the ranges and the file name in it.

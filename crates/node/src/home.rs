@@ -84,6 +84,10 @@ pub(crate) fn state_path(home: &Path) -> PathBuf {
     home.join("state.db")
 }
 
+pub(crate) fn messages_path(home: &Path) -> PathBuf {
+    home.join("messages.db")
+}
+
 pub(crate) fn trees_path(home: &Path) -> PathBuf {
     home.join("trees")
 }

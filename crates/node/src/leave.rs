@@ -155,12 +155,14 @@ pub(crate) fn wipe(home: &Path) -> Result<(), HomeError> {
     }
     // The state after the keys: a wipe that was cut off is taken up again.
     let state = home::state_path(home);
-    for log in ["-wal", "-shm"] {
-        let mut path = state.clone().into_os_string();
-        path.push(log);
-        remove(Path::new(&path))?;
+    for database in [home::messages_path(home), state.clone()] {
+        for log in ["-wal", "-shm"] {
+            let mut path = database.clone().into_os_string();
+            path.push(log);
+            remove(Path::new(&path))?;
+        }
+        remove(&database)?;
     }
-    remove(&state)?;
     remove(&home::request_path(home))?;
     let trees = home::trees_path(home);
     match fs::remove_dir_all(&trees) {

@@ -22,6 +22,7 @@
 //! | `link` | encrypted sessions over changing paths; sans-IO |
 //! | `member` | the member's one task: wires links, overlay, validation and transports |
 //! | `transfer` | files: offers, verified chunks, resumption, the caps on what is sent |
+//! | `message` | messages, stored until they are signed for |
 //! | `machine` | changes of the network, and what is not there yet after a boot |
 //! | [`control`], [`daemon`] | the socket for commands, and the whole |
 //! | [`Member`] | the whole within another program |
@@ -65,6 +66,7 @@ mod link;
 mod machine;
 mod member;
 mod member_list;
+mod message;
 mod noise;
 mod open_files;
 mod priorities;

@@ -17,6 +17,7 @@ use super::message::{
     ControlError, Line, MALFORMED, PathsStatus, Pong, RecordFound, RecordStored, Reply, Request,
     RouteFound, RouteTarget, RouterRef, Speaker,
 };
+use super::messages::Sending;
 use super::socket::ControlSocket;
 use crate::certificate::Certificate;
 use crate::daemon::Leaver;
@@ -25,6 +26,7 @@ use crate::leave::{LeaveError, LeaveOptions};
 use crate::limits::{CONTROL_CONNECTIONS, CONTROL_TIME};
 use crate::member::{MemberHandle, Unreachable};
 use crate::member_list::MemberList;
+use crate::message::{MessageError, Messages, Question};
 use crate::priorities::{Priorities, PriorityRefused};
 use crate::transfer::{TransferError, Transfers, check_deadline};
 
@@ -49,6 +51,7 @@ pub(crate) struct Services {
     /// The owner's list of members.
     pub(crate) list: Arc<MemberList>,
     pub(crate) leaver: Leaver,
+    pub(crate) messages: Messages,
 }
 
 /// Serves for ever.
@@ -66,14 +69,14 @@ pub(crate) async fn serve(socket: ControlSocket, services: Services) {
     }
 }
 
-struct Answers {
-    writing: OwnedWriteHalf,
+pub(super) struct Answers {
+    pub(super) writing: OwnedWriteHalf,
     /// Whether the first reply has said who speaks.
     introduced: bool,
 }
 
 impl Answers {
-    async fn send(&mut self, reply: &Reply) -> io::Result<()> {
+    pub(super) async fn send(&mut self, reply: &Reply) -> io::Result<()> {
         let mut line = if self.introduced {
             serde_json::to_vec(reply)?
         } else {
@@ -142,7 +145,7 @@ async fn answer(stream: UnixStream, services: &Services, place: Place) -> io::Re
 }
 
 #[derive(Debug)]
-enum Failure {
+pub(super) enum Failure {
     Connection(io::Error),
     Usage(String),
     Failed(String),
@@ -197,13 +200,7 @@ impl Services {
         answers: &mut Answers,
     ) -> Result<(), Failure> {
         match request {
-            Request::Status => {
-                let status = self.member.status().await;
-                let mut status =
-                    status.ok_or_else(|| Failure::Failed("this member is stopping".to_owned()))?;
-                status.caps = self.transfers.caps();
-                answers.send(&Reply::Status(Box::new(status))).await?;
-            }
+            Request::Status => self.status(answers).await?,
             Request::Send {
                 path,
                 peer,
@@ -230,8 +227,8 @@ impl Services {
             Request::Watch { transfer } => self.watch(&transfer, answers).await?,
             Request::Priority { transfer, priority } => {
                 let priority = self.priorities.asked(&priority, caller.is_own())?;
-                let status = self.transfers.set_priority(&transfer, priority)?;
-                answers.send(&Reply::Transfer(Box::new(status))).await?;
+                let reply = self.set_priority(&transfer, priority).await?;
+                answers.send(&reply).await?;
             }
             Request::Deadline { transfer, by } => {
                 let most = self.priorities.most(caller.is_own());
@@ -278,7 +275,7 @@ impl Services {
                 answers.send(&Reply::Record(found)).await?;
             }
             Request::Leave(options) => self.leave(options, &caller, answers).await?,
-            _ => return Err(Failure::Failed(NOT_DONE.to_owned())),
+            request => self.handle_messages(request, answers).await?,
         }
         Ok(())
     }
@@ -288,6 +285,73 @@ impl Services {
             answers.send(&Reply::Transfer(Box::new(status))).await?;
         }
         Ok(())
+    }
+
+    async fn status(&self, answers: &mut Answers) -> Result<(), Failure> {
+        let status = self.member.status().await;
+        let mut status =
+            status.ok_or_else(|| Failure::Failed("this member is stopping".to_owned()))?;
+        status.caps = self.transfers.caps();
+        let pending = u64::try_from(self.messages.pending()).unwrap_or(u64::MAX);
+        let counters = &mut status.counters;
+        counters.insert("messages_pending".to_owned(), pending);
+        Ok(answers.send(&Reply::Status(Box::new(status))).await?)
+    }
+
+    async fn handle_messages(
+        &self,
+        request: Request,
+        answers: &mut Answers,
+    ) -> Result<(), Failure> {
+        match request {
+            Request::Message {
+                peers,
+                body,
+                priority,
+                attach,
+            } => {
+                let sending = Sending {
+                    peers,
+                    body,
+                    priority,
+                    attach,
+                };
+                self.send_message(sending, answers).await
+            }
+            Request::Messages {
+                peer,
+                follow,
+                after,
+            } => {
+                let question = Question {
+                    peer,
+                    after,
+                    behind: 0,
+                    unread: follow,
+                };
+                if follow {
+                    self.follow_messages(question, answers).await
+                } else {
+                    self.list_messages(question, answers).await
+                }
+            }
+            Request::MarkRead { peer, upto } => Ok(self.messages.mark_read(peer, upto).await?),
+            other => Err(Failure::Failed(format!("{other:?} is not answered here"))),
+        }
+    }
+
+    /// Of a transfer, or of a message.
+    async fn set_priority(&self, id: &str, priority: Priority) -> Result<Reply, Failure> {
+        match self.transfers.set_priority(id, priority) {
+            Err(error @ TransferError::Unknown(_)) => {
+                match self.messages.set_priority(id, priority).await {
+                    Ok(status) => Ok(Reply::Message(Box::new(status))),
+                    Err(MessageError::Unknown(_)) => Err(error.into()),
+                    Err(error) => Err(error.into()),
+                }
+            }
+            set => Ok(Reply::Transfer(Box::new(set?))),
+        }
     }
 
     async fn list_members(&self, answers: &mut Answers) -> Result<(), Failure> {
@@ -389,7 +453,7 @@ impl Services {
     }
 
     /// Another member than this one.
-    async fn peer(&self, peer: &str) -> Result<Certificate, Failure> {
+    pub(super) async fn peer(&self, peer: &str) -> Result<Certificate, Failure> {
         let certificate = self.find(peer).await?;
         if certificate.member() == self.certificate.member() {
             return Err(Failure::Usage(format!("`{peer}` is this member")));
@@ -557,6 +621,10 @@ fn checked_name(name: &str) -> Result<(), Failure> {
         "the name of a record has 1 to {MAX_RECORD_NAME} bytes, not {}",
         name.len()
     )))
+}
+
+pub(super) fn checked_priority(value: f64) -> Result<Priority, Failure> {
+    Priority::new(value).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::{DaemonError, make_inbox};
 use crate::certificate::Role;
 use crate::config::Config;
 use crate::member::MemberHandle;
+use crate::message::Messages;
 use crate::priorities::Priorities;
 use crate::transfer::Transfers;
 
@@ -70,11 +71,12 @@ pub struct Reloader {
     pub(super) configured: Configured,
     pub(super) transfers: Transfers,
     pub(super) priorities: Priorities,
+    pub(super) messages: Messages,
     pub(super) member: MemberHandle,
 }
 
 impl Reloader {
-    /// Reads the file. `[[receive]]`, `[limits]`, `[[class]]`, `[[interface]]`, `[[path]]` and
+    /// Reads the file. `[[receive]]`, `[messages]`, `[limits]`, `[[class]]`, `[[interface]]`, `[[path]]` and
     /// `[[peer]]` count from now on: caps and costs of paths for what is under way as well, rules on
     /// files for those that are offered from now on, names of priorities for what is asked from now
     /// on. Returns the other sections that have changed, which count
@@ -115,6 +117,7 @@ impl Reloader {
         let ((all, interfaces), receive) = (config.caps(*upload_limit), config.receive.clone());
         self.priorities.configure(config);
         self.transfers.configure(all, &interfaces, receive, home);
+        self.messages.configure(config.messages.clone()).await;
         self.member.configure(config).await;
         left
     }

@@ -457,6 +457,10 @@ pub(crate) enum LinkMessage {
     /// version: builds before it would drop what follows in the packet.
     #[n(31)]
     Release(#[n(0)] String),
+    /// A frame of messages that are stored until they are signed for; the encoding of `message`.
+    /// Only over links of the newest version, likewise.
+    #[n(32)]
+    Stored(#[n(0)] ByteVec),
 }
 
 impl LinkMessage {
@@ -485,7 +489,7 @@ impl LinkMessage {
 
     /// True for what leaves only as fast as the path and the receiver take it, and is reported.
     pub(super) fn is_paced(&self) -> bool {
-        matches!(self, LinkMessage::Message(_))
+        matches!(self, LinkMessage::Message(_) | LinkMessage::Stored(_))
     }
 
     /// True for what should arrive: it is worth finding out whether its path works.
@@ -512,6 +516,7 @@ impl LinkMessage {
                 | LinkMessage::LookupReply { .. }
                 | LinkMessage::Quic(_)
                 | LinkMessage::Message(_)
+                | LinkMessage::Stored(_)
                 | LinkMessage::Relay { .. }
                 | LinkMessage::Relayed { .. }
                 | LinkMessage::FindLeaf { .. }
@@ -572,6 +577,7 @@ mod tests {
                 LinkMessage::PutRecord { id, record: target.to_vec().into() },
                 LinkMessage::GetRecord { id, point: target.into() },
                 LinkMessage::RecordReply { id, copies: 5, answers: 6, group: 9, verified: true, record: Some(target.to_vec().into()) },
+                LinkMessage::Stored(target.to_vec().into()),
                 LinkMessage::Close,
                 LinkMessage::Received { session: 7, highest: id, delay: 8, seen: target.to_vec().into(), room: 9 },
             ] {

@@ -16,6 +16,7 @@ use super::services::{Arrived, RingMessage, Services};
 use super::status::{self, status};
 use crate::limits::{COMMANDS, INPUT_BATCH, OUTPUT_BATCH};
 use crate::link::{Event, LinkEnd};
+use crate::message::Mailroom;
 use crate::state::StateError;
 
 /// The longest sleep where no part has a deadline; input ends it sooner.
@@ -41,6 +42,8 @@ pub(crate) struct Inboxes {
     pub(crate) messages: mpsc::Receiver<Arrived>,
     /// Through the ring.
     pub(crate) routed: mpsc::Receiver<RingMessage>,
+    /// Frames of stored messages.
+    pub(crate) stored: Mailroom,
 }
 
 impl Runtime {
@@ -57,6 +60,7 @@ impl Runtime {
         let inboxes = Inboxes {
             messages: services.messages.open_inbox(),
             routed: services.routed.open_inbox(),
+            stored: services.messages.mailroom(),
         };
         let runtime = Runtime {
             core,

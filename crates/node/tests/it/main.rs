@@ -7,6 +7,7 @@
 
 mod enrolment;
 mod join_again;
+mod messages;
 mod nameservers;
 mod owner;
 mod place;

@@ -89,6 +89,7 @@ pub(super) static FILE: &[Key] = &[
         Kind::TablesOrTable(RULES, RECEIVE),
         "[[receive]]",
     ),
+    key("messages", Kind::Table(MESSAGES), "[messages]"),
     key("limits", Kind::Table(LIMITS), "[limits]"),
     key("interface", Kind::Tables(INTERFACE), "[[interface]]"),
     key("path", Kind::Tables(PATH), "[[path]]"),
@@ -142,6 +143,11 @@ static RULES: &[Key] = &[
         r#"run = ["/usr/local/bin/sort-scans"]"#,
     ),
     key("notify", Kind::Flag, "notify = false"),
+];
+
+static MESSAGES: &[Key] = &[
+    key("receipts", Kind::Flag, "receipts = false"),
+    key("from", Kind::Names, r#"from = ["oslo"]"#),
 ];
 
 static LIMITS: &[Key] = &[

@@ -1,22 +1,24 @@
-//! Messages of applications: handed over here, sent as fast as the link takes them. Unreliable and
-//! unordered.
+//! Messages of applications, and frames of messages that are stored until they are signed for:
+//! handed over here, sent as fast as the link takes them. Unreliable and unordered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use ringway_transport::MemberId;
+use ringway_transport::{MemberId, Protocol};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::certificate::Certificate;
 use crate::limits::{MESSAGES_UNREAD, MESSAGES_WAITING};
-use crate::link::LinkMessage;
+use crate::link::{LinkMessage, LinkVersion};
 use crate::member::core::{Core, Signal};
 use crate::member::counters::counters;
 use crate::member::handle::MemberHandle;
 use crate::member::service::{Handled, Service};
+use crate::message::Mailroom;
 use crate::state::StateError;
 
 /// A message of another member's application.
@@ -27,9 +29,24 @@ pub(crate) type Arrived = (MemberId, Bytes);
 pub struct MessageSender {
     queue: mpsc::Sender<Bytes>,
     wake: Arc<Notify>,
+    by_mail: Arc<AtomicBool>,
+}
+
+/// What a link's message is that carries what was handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// An application's own.
+    Raw,
+    /// A frame of stored messages.
+    Stored,
 }
 
 impl MessageSender {
+    /// Whether what was handed over last went by mail.
+    pub(crate) fn goes_by_mail(&self) -> bool {
+        self.by_mail.load(Ordering::Relaxed)
+    }
+
     /// Hands a message over, as soon as there is room. It may be lost on the way, and is if the
     /// member cannot be reached.
     ///
@@ -45,14 +62,29 @@ impl MessageSender {
 #[derive(Debug)]
 pub(in crate::member) struct Command {
     certificate: Box<Certificate>,
+    kind: Kind,
     reply: oneshot::Sender<MessageSender>,
 }
 
 impl MemberHandle {
     /// A way to send messages to the peer's application, or none when the member is stopping.
     pub(crate) async fn messages_to(&self, certificate: &Certificate) -> Option<MessageSender> {
+        self.open_outlet(certificate, Kind::Raw).await
+    }
+
+    /// A way to send frames of stored messages to the peer, or none when the member is stopping.
+    pub(crate) async fn frames_to(&self, certificate: &Certificate) -> Option<MessageSender> {
+        self.open_outlet(certificate, Kind::Stored).await
+    }
+
+    async fn open_outlet(&self, certificate: &Certificate, kind: Kind) -> Option<MessageSender> {
         let certificate = Box::new(certificate.clone());
-        self.ask(|reply| Command { certificate, reply }).await
+        let command = |reply| Command {
+            certificate,
+            kind,
+            reply,
+        };
+        self.ask(command).await
     }
 }
 
@@ -60,7 +92,9 @@ impl MemberHandle {
 #[derive(Debug)]
 struct Outlet {
     certificate: Certificate,
+    kind: Kind,
     queue: mpsc::Receiver<Bytes>,
+    by_mail: Arc<AtomicBool>,
 }
 
 counters! {
@@ -68,6 +102,7 @@ counters! {
     Counters {
         messages_unreachable,
         messages_unread,
+        message_frames_dropped,
     }
 }
 
@@ -77,6 +112,7 @@ pub(in crate::member) struct Messages {
     outlets: BTreeMap<MemberId, Vec<Outlet>>,
     wake: Arc<Notify>,
     inbox: mpsc::Sender<Arrived>,
+    mailroom: Mailroom,
     /// When to try again to make a link for what waits for one.
     retry: Option<Instant>,
     counted: Counters,
@@ -90,17 +126,26 @@ impl Messages {
         arrived
     }
 
-    fn open(&mut self, certificate: Certificate) -> MessageSender {
+    /// Where frames of stored messages of others arrive.
+    pub(in crate::member) fn mailroom(&self) -> Mailroom {
+        self.mailroom.clone()
+    }
+
+    fn open(&mut self, certificate: Certificate, kind: Kind) -> MessageSender {
         let (queue, receiver) = mpsc::channel(MESSAGES_WAITING);
         let member = certificate.member();
+        let by_mail = Arc::new(AtomicBool::new(false));
         let outlet = Outlet {
             certificate,
+            kind,
             queue: receiver,
+            by_mail: Arc::clone(&by_mail),
         };
         self.outlets.entry(member).or_default().push(outlet);
         MessageSender {
             queue,
             wake: Arc::clone(&self.wake),
+            by_mail,
         }
     }
 
@@ -135,11 +180,22 @@ impl Outlet {
         if !core.links.is_up(member) {
             return true;
         }
+        let by_mail = goes_by_mail(core, member);
+        self.by_mail.store(by_mail, Ordering::Relaxed);
+        // A build before this one would drop what follows in the packet as well.
+        if self.kind == Kind::Stored && !is_newest(core, member) {
+            self.lose();
+            return !self.queue.is_closed();
+        }
         // What finds no room stays with the application, which waits as long as its queue is full.
         while core.links.takes_messages(member) {
             match self.queue.try_recv() {
                 Ok(message) => {
-                    let message = LinkMessage::Message(Vec::from(message).into());
+                    let bytes = Vec::from(message).into();
+                    let message = match self.kind {
+                        Kind::Raw => LinkMessage::Message(bytes),
+                        Kind::Stored => LinkMessage::Stored(bytes),
+                    };
                     core.send(member, message);
                 }
                 Err(TryRecvError::Empty) => return true,
@@ -148,6 +204,15 @@ impl Outlet {
         }
         true
     }
+}
+
+fn goes_by_mail(core: &Core, member: &MemberId) -> bool {
+    let path = core.links.path(member);
+    path.is_some_and(|path| path.protocol() == Protocol::Smtp)
+}
+
+fn is_newest(core: &Core, member: &MemberId) -> bool {
+    core.links.versions().of(member) == Some(LinkVersion::Newest)
 }
 
 impl Service for Messages {
@@ -160,13 +225,16 @@ impl Service for Messages {
             outlets: BTreeMap::new(),
             wake: Arc::clone(&core.wake),
             inbox,
+            mailroom: Mailroom::default(),
             retry: None,
             counted: Counters::default(),
         })
     }
 
     fn on_command(&mut self, core: &mut Core, command: Command) {
-        let sender = self.open(*command.certificate);
+        let by_mail = goes_by_mail(core, &command.certificate.member());
+        let sender = self.open(*command.certificate, command.kind);
+        sender.by_mail.store(by_mail, Ordering::Relaxed);
         core.reply(command.reply, sender);
     }
 
@@ -176,12 +244,19 @@ impl Service for Messages {
         member: MemberId,
         message: &mut LinkMessage,
     ) -> Handled {
-        let LinkMessage::Message(bytes) = message else {
-            return Handled::No;
-        };
-        let bytes = std::mem::take(&mut **bytes).into();
-        if self.inbox.try_send((member, bytes)).is_err() {
-            self.counted.messages_unread += 1;
+        match message {
+            LinkMessage::Message(bytes) => {
+                let bytes = std::mem::take(&mut **bytes).into();
+                if self.inbox.try_send((member, bytes)).is_err() {
+                    self.counted.messages_unread += 1;
+                }
+            }
+            LinkMessage::Stored(frame) => {
+                if !self.mailroom.put(member, std::mem::take(&mut **frame)) {
+                    self.counted.message_frames_dropped += 1;
+                }
+            }
+            _ => return Handled::No,
         }
         Handled::Yes
     }

@@ -1,0 +1,113 @@
+//! Requests about messages.
+
+use std::time::Duration;
+
+use tokio::io::Interest;
+
+use super::message::Reply;
+use super::server::{Answers, Failure, Services, checked_priority};
+use crate::message::{MessageError, Question, ToSend};
+
+/// How often it is looked whether somebody who follows messages has gone.
+const LOOK: Duration = Duration::from_secs(2);
+
+impl From<MessageError> for Failure {
+    fn from(error: MessageError) -> Failure {
+        if error.is_usage() {
+            Failure::Usage(error.to_string())
+        } else {
+            Failure::Failed(error.to_string())
+        }
+    }
+}
+
+/// What is to be sent, and to whom.
+pub(super) struct Sending {
+    pub(super) peers: Vec<String>,
+    pub(super) body: Vec<u8>,
+    pub(super) priority: f64,
+    pub(super) attach: Vec<String>,
+}
+
+impl Services {
+    /// Sends a message to each of the peers: to all, or to none if one is not known.
+    pub(super) async fn send_message(
+        &self,
+        sending: Sending,
+        answers: &mut Answers,
+    ) -> Result<(), Failure> {
+        let priority = checked_priority(sending.priority)?;
+        if sending.peers.is_empty() {
+            return Err(Failure::Usage(
+                "a message needs a member to go to".to_owned(),
+            ));
+        }
+        let mut certificates = Vec::new();
+        for peer in &sending.peers {
+            let certificate = self.peer(peer).await?;
+            if !certificates.contains(&certificate) {
+                certificates.push(certificate);
+            }
+        }
+        for to in certificates {
+            let message = ToSend {
+                body: sending.body.clone(),
+                attach: sending.attach.clone(),
+                priority,
+            };
+            let status = self.messages.send(to, message).await?;
+            answers.send(&Reply::Message(Box::new(status))).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn list_messages(
+        &self,
+        question: Question,
+        answers: &mut Answers,
+    ) -> Result<(), Failure> {
+        for status in self.messages.list(question).await?.messages {
+            answers.send(&Reply::Message(Box::new(status))).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives what was not read, and what comes, until the one who asks has gone.
+    pub(super) async fn follow_messages(
+        &self,
+        mut question: Question,
+        answers: &mut Answers,
+    ) -> Result<(), Failure> {
+        let mut changes = self.messages.changes();
+        loop {
+            changes.mark_unchanged();
+            loop {
+                let page = self.messages.list(question.clone()).await?;
+                if page.messages.is_empty() {
+                    break;
+                }
+                question.behind = page.last;
+                for status in page.messages {
+                    answers.send(&Reply::Message(Box::new(status))).await?;
+                }
+            }
+            loop {
+                let changed = tokio::time::timeout(LOOK, changes.changed()).await;
+                match changed {
+                    Ok(Ok(())) => break,
+                    Ok(Err(_)) => return Err(MessageError::Stopping.into()),
+                    Err(_) if answers.has_gone().await => return Ok(()),
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+}
+
+impl Answers {
+    /// True once the one who asked has closed the connection.
+    async fn has_gone(&self) -> bool {
+        let ready = self.writing.as_ref().ready(Interest::WRITABLE).await;
+        ready.is_ok_and(|ready| ready.is_write_closed())
+    }
+}
