@@ -9,6 +9,7 @@ mod file;
 mod gate;
 mod inbox;
 mod member;
+mod msg;
 mod ring;
 mod service;
 mod sso;
@@ -36,6 +37,7 @@ pub(crate) use member::{
     CancelArgs, GetArgs, JoinArgs, LeaveArgs, NodeArgs, PathArgs, PingArgs, PriorityArgs, PutArgs,
     RotateArgs, RouteArgs, SendArgs,
 };
+pub(crate) use msg::MsgArgs;
 pub(crate) use ring::{
     AdmitArgs, DirectoryArg, DirectoryArgs, InitArgs, InviteArgs, JudgeArgs, PublishArgs,
     RevokeArgs, RingCommand, RingRotateArgs, RoleArg, ServeArgs,
@@ -213,6 +215,8 @@ pub(crate) enum Command {
     Path(PathArgs),
     /// Find the router that is responsible for a member or a key, and the hops to it
     Route(RouteArgs),
+    /// Send messages to members, and read those that come
+    Msg(MsgArgs),
     /// Leave a small signed record in the ring
     Put(PutArgs),
     /// Find a record of a member

@@ -290,3 +290,8 @@ pub(crate) const LEAVE_TIME: Duration = Duration::from_secs(60);
 /// Time between two looks at whether it has ended.
 /// Source: chosen: too short to be seen. A longer one makes the command slower.
 pub(crate) const LEAVE_LOOK: Duration = Duration::from_millis(50);
+
+/// Messages that wait to be written out by `msg --follow`.
+///
+/// Source: what is marked as read at once. Past it the daemon waits.
+pub(crate) const FOLLOWED_MESSAGES: usize = 256;

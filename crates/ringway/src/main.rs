@@ -37,6 +37,7 @@ mod inbox;
 mod leave;
 mod limits;
 mod members;
+mod msg;
 mod offline;
 mod owner;
 mod pages;

@@ -121,7 +121,7 @@ pub(crate) async fn only<T>(
     }
 }
 
-fn odd() -> Failure {
+pub(crate) fn odd() -> Failure {
     Failure::failed(
         "the member daemon answered something else than was asked: restart it with this version",
     )

@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::cli::{Cli, Command, GateCommand, MEANT, RingCommand, with_file};
 use crate::context::Context;
 use crate::{
-    daemon, demo, doctor, gate, inbox, leave, limits, members, owner, pages, reach, records,
+    daemon, demo, doctor, gate, inbox, leave, limits, members, msg, owner, pages, reach, records,
     rotate, service, status, transfers,
 };
 
@@ -151,6 +151,7 @@ async fn dispatch(
         Command::Ping(args) => reach::ping(context, args).await?,
         Command::Path(args) => reach::path(context, args).await?,
         Command::Route(args) => reach::route(context, args).await?,
+        Command::Msg(args) => msg::run(context, args).await?,
         Command::Put(args) => records::put(context, args).await?,
         Command::Get(args) => records::get(context, args).await?,
         Command::Gate(command) => gateway(context, command, kernel).await?,

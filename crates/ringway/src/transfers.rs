@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use indicatif::HumanBytes;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use ringway_node::control::{Client, Request, TransferStatus};
+use ringway_node::control::{Client, Reply, Request, TransferStatus};
 
 use crate::cli::{CancelArgs, PriorityArgs, SendArgs, shown};
 use crate::context::Context;
+use crate::msg;
 use crate::progress::{Progress, rate};
 use crate::request;
 use crate::signals::Signals;
@@ -105,7 +106,7 @@ async fn follow(
 }
 
 /// The absolute path of a file that this user can read, and the file.
-fn readable_file(file: &Path) -> Result<(PathBuf, File), Failure> {
+pub(crate) fn readable_file(file: &Path) -> Result<(PathBuf, File), Failure> {
     let wrong = |reason: &dyn std::fmt::Display| {
         Failure::usage(format_args!(
             "`{}` cannot be sent: {reason}",
@@ -186,7 +187,12 @@ pub(crate) async fn priority(context: &Context, args: PriorityArgs) -> Result<()
             Request::Deadline { transfer, by }
         }
     };
-    let transfer = request::transfer(context, &request).await?;
+    let reply = request::only(request::ask(context, &request).await?, Some).await?;
+    let transfer = match reply {
+        Reply::Transfer(transfer) => transfer,
+        Reply::Message(message) => return msg::show(context, &message),
+        _ => return Err(request::odd()),
+    };
     context.output.either(SCHEMA, &transfer, || {
         let deadline = match transfer.deadline.map(shown) {
             Some(by) if transfer.steered => format!(", and what it needs to arrive by {by}"),

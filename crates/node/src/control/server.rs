@@ -336,7 +336,7 @@ impl Services {
                 }
             }
             Request::MarkRead { peer, upto } => Ok(self.messages.mark_read(peer, upto).await?),
-            other => Err(Failure::Failed(format!("{other:?} is not answered here"))),
+            _ => Err(Failure::Failed(NOT_DONE.to_owned())),
         }
     }
 

@@ -22,6 +22,7 @@ mod known;
 mod leave;
 mod leaves;
 mod members;
+mod messages;
 mod networks;
 mod owner;
 mod pages;

@@ -216,6 +216,18 @@ fn file_arrives_by_mail_alone() {
     send(&ring, "alice", "oslo", 20_000);
     // The router has only the leaf's own word for its mailbox.
     send(&ring, "oslo", "alice", 20_000);
+    // A message, and the signature for it, need no stream.
+    let said = ring
+        .member("alice")
+        .unwrap()
+        .call(&["msg", "oslo", "by mail"]);
+    assert_eq!(said.unwrap()[0]["state"], "pending");
+    let came = ring.member("oslo").unwrap();
+    let came = came
+        .call(&["msg", "--follow", "alice", "--count", "1"])
+        .unwrap();
+    assert_eq!(came[0]["body"], "by mail");
+    super::messages::wait_for_states(&ring, "alice", &["signed", "read"]);
     // Another knows nothing of it but what the ring says.
     uses(&ring, "lima", "alice", "smtp://");
     send(&ring, "lima", "alice", 20_000);
