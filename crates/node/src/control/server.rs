@@ -1,9 +1,11 @@
 //! The daemon's side of the control socket.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ringway_dtl::Priority;
 use ringway_overlay::limits::{MAX_RECORD_LIFETIME, MAX_RECORD_NAME, MAX_RECORD_VALUE};
 use ringway_overlay::{Destination, Record, RingKey};
 use ringway_transport::{Place, Places};
@@ -14,8 +16,8 @@ use tokio::time::timeout;
 
 use super::descriptor::{self, Caller};
 use super::message::{
-    ControlError, Line, MALFORMED, PathsStatus, Pong, RecordFound, RecordStored, Reply, Request,
-    RouteFound, RouteTarget, RouterRef, Speaker,
+    AskedPriority, ControlError, Line, MALFORMED, PathsStatus, Pong, RecordFound, RecordStored,
+    Reply, Request, RouteFound, RouteTarget, RouterRef, Speaker, TransferStatus,
 };
 use super::messages::Sending;
 use super::socket::ControlSocket;
@@ -39,6 +41,17 @@ const NOT_HANDED: &str = "the file was not handed over, and only the daemon's ow
 const NOT_DONE: &str = "this member daemon does not do that";
 /// Pause between two pings.
 const PING_PAUSE: Duration = Duration::from_millis(500);
+
+/// What a transfer's priority comes from.
+#[derive(Clone, Copy, Debug)]
+enum Steering {
+    Fixed(Priority),
+    /// A deadline in Unix seconds, which may ask for so much.
+    By {
+        by: u64,
+        most: Priority,
+    },
+}
 
 /// What requests are answered from.
 #[derive(Clone, Debug)]
@@ -207,20 +220,8 @@ impl Services {
                 priority,
                 by,
             } => {
-                let priority = self.priorities.asked(&priority, caller.is_own())?;
-                let most = self.priorities.most(caller.is_own());
-                by.map_or(Ok(()), check_deadline)?;
-                if !path.is_absolute() {
-                    return Err(Failure::Usage("the path must be absolute".to_owned()));
-                }
-                let file = caller.into_file(&path);
-                let file = file.ok_or_else(|| Failure::Usage(NOT_HANDED.to_owned()))?;
-                let peer = self.find(&peer).await?;
-                let own = &self.certificate;
-                let mut status = self.transfers.send(file, &peer, own, priority)?;
-                if let Some(by) = by {
-                    status = self.transfers.set_deadline(&status.id, by, most)?;
-                }
+                let steering = self.steering(&priority, by, &caller)?;
+                let status = self.send_file(&path, &peer, steering, caller).await?;
                 answers.send(&Reply::Transfer(Box::new(status))).await?;
             }
             Request::Transfers => self.list_transfers(answers).await?,
@@ -232,8 +233,8 @@ impl Services {
             }
             Request::Deadline { transfer, by } => {
                 let most = self.priorities.most(caller.is_own());
-                let status = self.transfers.set_deadline(&transfer, by, most)?;
-                answers.send(&Reply::Transfer(Box::new(status))).await?;
+                self.steer(&transfer, Steering::By { by, most }, answers)
+                    .await?;
             }
             Request::Cancel { transfer } => {
                 let status = self.transfers.cancel(&transfer)?;
@@ -352,6 +353,60 @@ impl Services {
             }
             set => Ok(Reply::Transfer(Box::new(set?))),
         }
+    }
+
+    /// The priority that is asked for, or else the deadline that chooses it, if the caller may.
+    fn steering(
+        &self,
+        asked: &AskedPriority,
+        by: Option<u64>,
+        caller: &Caller,
+    ) -> Result<Steering, Failure> {
+        let is_own = caller.is_own();
+        let Some(by) = by else {
+            return Ok(Steering::Fixed(self.priorities.asked(asked, is_own)?));
+        };
+        check_deadline(by)?;
+        let most = self.priorities.most(is_own);
+        Ok(Steering::By { by, most })
+    }
+
+    async fn steer(
+        &self,
+        transfer: &str,
+        steering: Steering,
+        answers: &mut Answers,
+    ) -> Result<(), Failure> {
+        let status = match steering {
+            Steering::Fixed(priority) => self.transfers.set_priority(transfer, priority)?,
+            Steering::By { by, most } => self.transfers.set_deadline(transfer, by, most)?,
+        };
+        answers.send(&Reply::Transfer(Box::new(status))).await?;
+        Ok(())
+    }
+
+    async fn send_file(
+        &self,
+        path: &Path,
+        peer: &str,
+        steering: Steering,
+        caller: Caller,
+    ) -> Result<TransferStatus, Failure> {
+        if !path.is_absolute() {
+            return Err(Failure::Usage("the path must be absolute".to_owned()));
+        }
+        let file = caller.into_file(path);
+        let file = file.ok_or_else(|| Failure::Usage(NOT_HANDED.to_owned()))?;
+        let peer = self.find(peer).await?;
+        let own = &self.certificate;
+        Ok(match steering {
+            Steering::Fixed(priority) => self.transfers.send(file, &peer, own, priority)?,
+            Steering::By { by, most } => {
+                let first = Priority::SCAVENGER;
+                let status = self.transfers.send(file, &peer, own, first)?;
+                self.transfers.set_deadline(&status.id, by, most)?
+            }
+        })
     }
 
     async fn list_members(&self, answers: &mut Answers) -> Result<(), Failure> {

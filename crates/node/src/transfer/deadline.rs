@@ -193,9 +193,10 @@ impl Deadlines {
             let eta = Duration::try_from_secs_f64(eta).ok()?;
             moment.now.checked_add(eta)
         });
-        let arrival = match kept.steers {
-            true => forecast.arrival,
-            false => at_this_rate,
+        let arrival = if kept.steers {
+            forecast.arrival
+        } else {
+            at_this_rate
         };
         let is_open = !live.phase().is_ended();
         let expected = arrival.filter(|_| is_open).map(|then| moment.unix(then));
