@@ -86,17 +86,21 @@ class Client:
         self,
         paths: Sequence[Union[str, "os.PathLike[str]"]],
         peers: Sequence[str],
-        priority: float = 1.0,
+        priority: Union[float, str] = 1.0,
+        by: Optional[float] = None,
     ) -> List[Status]:
         """Sends each file to each member: one transfer for each pair. They are recorded when this
-        returns, and go on whatever becomes of this program."""
+        returns, and go on whatever becomes of this program. A priority is a number or the name of
+        a class; `by` is when they have to have arrived, Unix seconds, and chooses it."""
         sent = []
         for path in map(os.path.abspath, paths):
             for peer in peers:
                 # The daemon may be another user's, who cannot read it.
                 with open(path, "rb") as file:
-                    fields = {"path": _path_in_json(path), "peer": peer, "priority": priority}
-                    request = {"command": "send", **fields}
+                    request: Dict[str, Any] = {"command": "send", "peer": peer}
+                    request.update(path=_path_in_json(path), priority=priority)
+                    if by is not None:
+                        request["by"] = int(by)
                     connection = await Connection.request(self._path, request, file.fileno())
                 sent.extend(await connection.all("transfer"))
         return sent
@@ -118,7 +122,7 @@ class Client:
             pass
         return last
 
-    async def set_priority(self, transfer: str, priority: float) -> Status:
+    async def set_priority(self, transfer: str, priority: Union[float, str]) -> Status:
         """Changes the priority of a transfer: 0 gives way to all other traffic, 1 is one flow's
         share, N that of N flows."""
         return await self._one("transfer", "priority", transfer=transfer, priority=priority)

@@ -13,7 +13,10 @@ use ringway_client::{Client, SendOptions};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [file, peer] = arguments("send_file FILE PEER")?;
     let client = Client::connect_usual().await?;
-    let options = SendOptions { priority: 0.0 };
+    let options = SendOptions {
+        priority: 0.0.into(),
+        ..SendOptions::default()
+    };
     for sent in client.send(&[file], &[peer], &options).await? {
         let ended = client.watch(&sent.id).await?.end().await?;
         println!("{} to {}: {}", ended.file, ended.peer, ended.state);

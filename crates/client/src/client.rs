@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::connection::{ClientError, Connection};
 use crate::message::{
-    KnownMember, RecordFound, RecordStored, Reply, Request, Speaker, Status, TransferStatus,
+    AskedPriority, KnownMember, RecordFound, RecordStored, Reply, Request, Speaker, Status,
+    TransferStatus,
 };
 use crate::place::Place;
 use crate::versions::CONTROL;
@@ -25,13 +26,19 @@ pub struct Client {
 /// How files are sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SendOptions {
-    /// 0 gives way to all other traffic, 1 is one flow's share, N that of N flows.
-    pub priority: f64,
+    /// 0 gives way to all other traffic, 1 is one flow's share, N that of N flows; or the name of a
+    /// class of the daemon's configuration.
+    pub priority: AskedPriority,
+    /// When it has to have arrived, Unix seconds: then that chooses the priority.
+    pub by: Option<u64>,
 }
 
 impl Default for SendOptions {
     fn default() -> SendOptions {
-        SendOptions { priority: 1.0 }
+        SendOptions {
+            priority: 1.0.into(),
+            by: None,
+        }
     }
 }
 
@@ -162,7 +169,8 @@ impl Client {
         let request = Request::Send {
             path,
             peer: peer.to_owned(),
-            priority: options.priority,
+            priority: options.priority.clone(),
+            by: options.by,
         };
         // The daemon may be another user's.
         let connection = Connection::request_with(&self.socket, &request, Some(&file)).await?;
@@ -188,18 +196,18 @@ impl Client {
         Ok(Watch { connection })
     }
 
-    /// Changes the priority of a transfer.
+    /// Changes the priority of a transfer: to a number, or to that of a class by its name.
     ///
     /// # Errors
     /// As [`status`](Client::status).
     pub async fn set_priority(
         &self,
         transfer: &str,
-        priority: f64,
+        priority: impl Into<AskedPriority>,
     ) -> Result<TransferStatus, ClientError> {
         let request = Request::Priority {
             transfer: transfer.to_owned(),
-            priority,
+            priority: priority.into(),
         };
         self.request(&request).await?.only(as_transfer).await
     }

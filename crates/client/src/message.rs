@@ -270,6 +270,18 @@ pub enum AskedPriority {
     Class(String),
 }
 
+impl From<f64> for AskedPriority {
+    fn from(flows: f64) -> AskedPriority {
+        AskedPriority::Flows(flows)
+    }
+}
+
+impl From<&str> for AskedPriority {
+    fn from(class: &str) -> AskedPriority {
+        AskedPriority::Class(class.to_owned())
+    }
+}
+
 /// What [`Request::Route`] looks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

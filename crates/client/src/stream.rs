@@ -9,7 +9,7 @@ use tokio::net::UnixStream;
 
 use crate::client::Client;
 use crate::connection::{ClientError, Connection};
-use crate::message::{Reply, Request};
+use crate::message::{AskedPriority, Reply, Request};
 use crate::streams::{ServiceStatus, StreamStatus};
 
 /// A stream of bytes between this member and a peer, over whatever way there is. It survives a
@@ -61,10 +61,13 @@ impl Stream {
     ///
     /// # Errors
     /// As [`Client::status`].
-    pub async fn set_priority(&self, priority: f64) -> Result<StreamStatus, ClientError> {
+    pub async fn set_priority(
+        &self,
+        priority: impl Into<AskedPriority>,
+    ) -> Result<StreamStatus, ClientError> {
         let request = Request::Priority {
             transfer: self.opened.id.clone(),
-            priority,
+            priority: priority.into(),
         };
         let connection = self.client.request(&request).await?;
         connection.only(as_stream).await
