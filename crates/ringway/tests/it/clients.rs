@@ -1,5 +1,5 @@
-//! Other programs use a member: the examples of the client libraries, and a member within a program,
-//! against daemons.
+//! Other programs use a member: the examples of the client libraries, and a member within a
+//! program, against daemons.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
