@@ -3,12 +3,17 @@
 //!
 //! The last reply to a request is always [`Reply::Done`] or [`Reply::Error`].
 
+mod inbox;
+mod records;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::inbox::{HookStatus, InboxItem};
+pub use self::records::{RecordFound, RecordStored};
 use crate::leave::LeaveOptions;
 pub use crate::limited_by::LimitedBy;
 use crate::limits::MAX_RELEASE;
@@ -629,50 +634,6 @@ pub struct TransferStatus {
     pub ended: Option<u64>,
 }
 
-/// Something that another member has offered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InboxItem {
-    /// Of the transfer: 32 hex digits; the same on both sides.
-    pub id: String,
-    /// `asks` (waits for an answer), `coming`, `received`, `refused`, `later` (refused for now),
-    /// `failed`.
-    pub state: String,
-    /// Name of the member that offers it.
-    pub from: String,
-    /// File name without folders.
-    pub file: String,
-    /// `file` or `folder`.
-    pub kind: String,
-    /// Bytes in all.
-    pub size: u64,
-    /// BLAKE3 of the content, 64 hex digits.
-    pub blake3: Option<String>,
-    /// Where it is, once it has come; an array of bytes where it is no UTF-8.
-    #[serde(with = "crate::text::path_some", default)]
-    pub path: Option<PathBuf>,
-    /// When it was offered first, Unix seconds.
-    pub offered: u64,
-    /// When it had come, or was given up; Unix seconds.
-    pub ended: Option<u64>,
-    /// Number of the rule that it fits, from 1; 0 where rules have no numbers.
-    pub rule: u32,
-    /// Why it waits, or does not come.
-    pub reason: Option<String>,
-    /// The program that is run for it, if there is one.
-    pub hook: Option<HookStatus>,
-}
-
-/// The program that a rule runs for a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HookStatus {
-    /// Its path.
-    pub program: String,
-    /// `due`, `running`, `done`, `failed`, or `interrupted` by the end of the daemon.
-    pub state: String,
-    /// Why it failed.
-    pub note: Option<String>,
-}
-
 /// Figures of a transfer's connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathReport {
@@ -693,40 +654,6 @@ pub struct PathReport {
     pub packets_sent: u64,
     /// Packets lost.
     pub packets_lost: u64,
-}
-
-/// A record that was put.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecordStored {
-    /// What this member calls it.
-    pub name: String,
-    /// Routers that have it now.
-    pub copies: u32,
-    /// Routers that ought to have it.
-    pub group: u32,
-    /// Whether those routers are known for sure.
-    pub verified: bool,
-}
-
-/// What was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecordFound {
-    /// Whose.
-    pub peer: String,
-    /// The name that its author gave it.
-    pub name: String,
-    /// Its bytes; none if there is no such record.
-    pub value: Option<Vec<u8>>,
-    /// Goes up with each record of this name.
-    pub number: Option<u64>,
-    /// Seconds since 1970.
-    pub expires: Option<u64>,
-    /// Routers that were asked and answered.
-    pub answers: u32,
-    /// Routers that ought to have it.
-    pub group: u32,
-    /// Whether those routers are known for sure.
-    pub verified: bool,
 }
 
 /// All ways to one peer.
