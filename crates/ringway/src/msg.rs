@@ -106,8 +106,8 @@ pub(crate) async fn run(context: &Context, args: MsgArgs) -> Result<(), Failure>
 
 async fn send(context: &Context, args: MsgArgs) -> Result<(), Failure> {
     let (mut to, mut said) = (args.to, args.text);
-    match (args.peer, to.is_empty(), &said) {
-        (Some(peer), false, None) => said = Some(peer),
+    match (args.peer, to.is_empty(), said.is_none()) {
+        (Some(peer), false, true) => said = Some(peer),
         (Some(peer), ..) => to.insert(0, peer),
         (None, true, _) => {
             return Err(Failure::usage(
@@ -333,12 +333,9 @@ fn write(context: &Context, message: &MessageStatus) -> Result<(), Failure> {
     if context.output.json() {
         return context.output.object(SCHEMA, &Shown::of(message));
     }
-    let mut line = format!(
-        "{} {}: {}",
-        date_of(message.created),
-        message.peer,
-        text(message)
-    );
+    // Indented, so that a message cannot look like another's.
+    let text = text(message).replace('\n', "\n    ");
+    let mut line = format!("{} {}: {text}", date_of(message.created), message.peer);
     for transfer in &message.attach {
         line.push_str(&format!(" [transfer {}]", short(transfer)));
     }

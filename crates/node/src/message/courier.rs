@@ -26,7 +26,7 @@ pub(super) struct Post {
 }
 
 impl Post {
-    /// A courier to the holder of a conversation; it ends once it has had nothing to do for a while.
+    /// A courier to the holder of a conversation; it ends once it has had nothing to do.
     pub(super) fn courier(&self, peer: PeerKey, holder: Holder) -> mpsc::Sender<Vec<u8>> {
         let (frames, waiting) = mpsc::channel(FRAMES_TO_MEMBER);
         let courier = Courier {
