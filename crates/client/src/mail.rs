@@ -47,7 +47,7 @@ impl Client {
         let request = Request::Message {
             peers: peers.iter().map(|peer| peer.as_ref().to_owned()).collect(),
             body: body.as_ref().to_owned(),
-            priority: 1.0,
+            priority: 1.0.into(),
             attach: Vec::new(),
         };
         self.request(&request).await?.each(as_message).await

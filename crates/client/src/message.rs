@@ -232,7 +232,7 @@ pub enum Request {
         body: Vec<u8>,
         /// 0 or more: messages to the member with the highest go first; at 0 one batch at a time.
         #[serde(default = "usual_priority")]
-        priority: f64,
+        priority: AskedPriority,
         /// Ids of transfers that belong to it.
         #[serde(default)]
         attach: Vec<String>,
@@ -346,8 +346,8 @@ pub enum Reply {
     Error(ControlError),
 }
 
-fn usual_priority() -> f64 {
-    1.0
+fn usual_priority() -> AskedPriority {
+    AskedPriority::Flows(1.0)
 }
 
 /// A message as its daemon sees it.

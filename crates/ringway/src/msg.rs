@@ -3,7 +3,7 @@
 use std::io::{self, Read as _, Write as _};
 
 use data_encoding::BASE64;
-use ringway_node::control::{Client, MessageStatus, Reply, Request};
+use ringway_node::control::{AskedPriority, Client, MessageStatus, Reply, Request};
 use ringway_node::date_of;
 use ringway_node::limits::MESSAGE_BYTES;
 use serde::Serialize;
@@ -132,7 +132,7 @@ async fn send(context: &Context, args: MsgArgs) -> Result<(), Failure> {
     let files: Vec<_> = files.collect::<Result<_, _>>()?;
     let peers = receivers(context, to).await?;
     if files.is_empty() {
-        return send_to(context, peers, body, args.priority, Vec::new()).await;
+        return send_to(context, peers, body, args.priority.clone(), Vec::new()).await;
     }
     for peer in peers {
         let mut attach = Vec::new();
@@ -140,11 +140,13 @@ async fn send(context: &Context, args: MsgArgs) -> Result<(), Failure> {
             let request = Request::Send {
                 path: path.clone(),
                 peer: peer.clone(),
-                priority: args.priority,
+                priority: args.priority.clone(),
+                by: None,
             };
             attach.push(request::send(context, &request, file).await?.id);
         }
-        send_to(context, vec![peer], body.clone(), args.priority, attach).await?;
+        let priority = args.priority.clone();
+        send_to(context, vec![peer], body.clone(), priority, attach).await?;
     }
     Ok(())
 }
@@ -153,7 +155,7 @@ async fn send_to(
     context: &Context,
     peers: Vec<String>,
     body: Vec<u8>,
-    priority: f64,
+    priority: AskedPriority,
     attach: Vec<String>,
 ) -> Result<(), Failure> {
     let request = Request::Message {

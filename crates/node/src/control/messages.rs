@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use ringway_dtl::Priority;
 use tokio::io::Interest;
 
 use super::message::Reply;
-use super::server::{Answers, Failure, Services, checked_priority};
+use super::server::{Answers, Failure, Services};
 use crate::message::{MessageError, Question, ToSend};
 
 /// How often it is looked whether somebody who follows messages has gone.
@@ -25,7 +26,7 @@ impl From<MessageError> for Failure {
 pub(super) struct Sending {
     pub(super) peers: Vec<String>,
     pub(super) body: Vec<u8>,
-    pub(super) priority: f64,
+    pub(super) priority: Priority,
     pub(super) attach: Vec<String>,
 }
 
@@ -36,7 +37,6 @@ impl Services {
         sending: Sending,
         answers: &mut Answers,
     ) -> Result<(), Failure> {
-        let priority = checked_priority(sending.priority)?;
         if sending.peers.is_empty() {
             return Err(Failure::Usage(
                 "a message needs a member to go to".to_owned(),
@@ -53,7 +53,7 @@ impl Services {
             let message = ToSend {
                 body: sending.body.clone(),
                 attach: sending.attach.clone(),
-                priority,
+                priority: sending.priority,
             };
             let status = self.messages.send(to, message).await?;
             answers.send(&Reply::Message(Box::new(status))).await?;

@@ -276,7 +276,10 @@ impl Services {
                 answers.send(&Reply::Record(found)).await?;
             }
             Request::Leave(options) => self.leave(options, &caller, answers).await?,
-            request => self.handle_messages(request, answers).await?,
+            request => {
+                self.handle_messages(request, caller.is_own(), answers)
+                    .await?
+            }
         }
         Ok(())
     }
@@ -302,6 +305,7 @@ impl Services {
     async fn handle_messages(
         &self,
         request: Request,
+        is_own: bool,
         answers: &mut Answers,
     ) -> Result<(), Failure> {
         match request {
@@ -314,7 +318,7 @@ impl Services {
                 let sending = Sending {
                     peers,
                     body,
-                    priority,
+                    priority: self.priorities.asked(&priority, is_own)?,
                     attach,
                 };
                 self.send_message(sending, answers).await
@@ -676,10 +680,6 @@ fn checked_name(name: &str) -> Result<(), Failure> {
         "the name of a record has 1 to {MAX_RECORD_NAME} bytes, not {}",
         name.len()
     )))
-}
-
-pub(super) fn checked_priority(value: f64) -> Result<Priority, Failure> {
-    Priority::new(value).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 #[cfg(test)]

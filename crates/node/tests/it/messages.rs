@@ -66,7 +66,7 @@ async fn send(home: &Path, to: &str, body: Vec<u8>) -> MessageStatus {
     let request = Request::Message {
         peers: vec![to.to_owned()],
         body,
-        priority: 1.0,
+        priority: 1.0.into(),
         attach: Vec::new(),
     };
     match ask(home, &request).await.pop() {

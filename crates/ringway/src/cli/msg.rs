@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 
+use ringway_node::control::AskedPriority;
+
 use super::values;
 use crate::members::complete_peer;
 
@@ -39,8 +41,8 @@ pub(crate) struct MsgArgs {
     #[arg(long, value_name = "PEER", conflicts_with_all = ["follow", "list"])]
     pub(crate) to: Vec<String>,
     /// From 0 to 1000: the members with the highest are sent to first; at 0 little by little
-    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = values::priority, allow_hyphen_values = true)]
-    pub(crate) priority: f64,
+    #[arg(long, value_name = "P", default_value = "1", value_parser = values::priority, allow_hyphen_values = true)]
+    pub(crate) priority: AskedPriority,
     /// A file to send with it, as `ringway send` does; the message names the transfer
     #[arg(long, value_name = "FILE", conflicts_with_all = ["follow", "list"])]
     pub(crate) attach: Vec<PathBuf>,

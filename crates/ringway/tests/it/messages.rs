@@ -128,7 +128,7 @@ fn receivers_rules_reach_the_sender() {
 #[test]
 fn bodies_are_exact_in_json_and_harmless_on_terminals() {
     let builder = RingBuilder::new(program()).router("oslo").router("lima");
-    let mut ring = builder.start().unwrap();
+    let ring = builder.start().unwrap();
     ring.wait_until_settled().unwrap();
     let long = "x".repeat(60_000);
     call(&ring, "oslo", &["msg", "lima", "\u{1b}[2Jcleared"]);
