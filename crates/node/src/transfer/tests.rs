@@ -164,6 +164,8 @@ pub(super) fn some_record(peer: MemberId) -> Record {
         moved: 0,
         offered: false,
         handed: false,
+        ended: None,
+        arrival: None,
     }
 }
 
