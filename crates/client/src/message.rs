@@ -110,8 +110,8 @@ pub enum Request {
         /// Its id, or an unambiguous beginning of it.
         transfer: String,
     },
-    /// Change the priority of a running or waiting transfer: answered by one [`Reply::Transfer`]; or
-    /// of a message that waits: answered by one [`Reply::Message`].
+    /// Change the priority of a running or waiting transfer: answered by one [`Reply::Transfer`];
+    /// or of a message that waits: answered by one [`Reply::Message`].
     Priority {
         /// The id of either, or an unambiguous beginning of it.
         transfer: String,

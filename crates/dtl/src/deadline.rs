@@ -10,8 +10,8 @@
 //! Deadlines that share a line are met in order: [`needs`] says what each must have now.
 //!
 //! Getters: [`Deadline::priority`], [`Deadline::aim`], [`Deadline::forecast`]. Commands:
-//! [`Deadline::set_most`], [`Deadline::set_times`], [`Deadline::learn_from`]. Input: [`Deadline::handle_progress`] while
-//! data flows, [`Deadline::handle_pause`] when it stops to.
+//! [`Deadline::set_most`], [`Deadline::set_times`], [`Deadline::learn_from`]. Input:
+//! [`Deadline::handle_progress`] while data flows, [`Deadline::handle_pause`] when it stops to.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -77,8 +77,8 @@ pub struct Due {
 ///
 /// The line has to give the greatest of: what is due by a deadline, by the time until then. It goes
 /// to what is due first; the others wait at 0, and those that are due together share it as their
-/// bytes do. No lower greatest rate meets all deadlines. Source: Yao, Demers, Shenker, "A scheduling
-/// model for reduced CPU energy", FOCS 1995, for jobs that are all there already.
+/// bytes do. No lower greatest rate meets all deadlines. Source: Yao, Demers, Shenker, "A
+/// scheduling model for reduced CPU energy", FOCS 1995, for jobs that are all there already.
 #[must_use]
 pub fn needs(now: Instant, dues: &[Due]) -> Vec<f64> {
     let open = || dues.iter().filter(|due| due.left > 0);
@@ -445,8 +445,8 @@ mod tests {
 
     const MOST: Priority = Priority::NORMAL;
 
-    /// A deadline in three minutes that is told this many bytes a second at 0 and above, and what it
-    /// asked for each second, until it is over.
+    /// A deadline in three minutes that is told this many bytes a second at 0 and above, and what
+    /// it asked for each second, until it is over.
     fn told(size: u64, at_zero: f64, raised: f64, most: f64) -> (Vec<f64>, Option<usize>) {
         let begun = test_epoch();
         let most = Priority::new(most).unwrap();
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_kept_and_the_end_is_normal() {
+    fn bound_is_kept_and_end_is_normal() {
         let (asked, came) = told(400_000_000, 1e4, 5e5, 0.5);
         assert_eq!(
             (asked.iter().copied().fold(0.0, f64::max), came),
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_network_does_not_hold_back_is_not_raised() {
+    fn what_is_not_held_back_is_not_raised() {
         let begun = test_epoch();
         let mut deadline = Deadline::new(begun, begun + seconds(60.0), MOST);
         for second in 0..59 {

@@ -1,7 +1,7 @@
 //! QUIC connections with other members, straight or over a link, and the services that are asked
 //! for over them.
 //!
-//! Whoever opens a stream writes one [`frame`] first. Its kind says which service the stream is
+//! The member that opens a stream writes one [`frame`] first. Its kind says which service the stream is
 //! for: each has a range of kinds of its own and registers itself ([`StreamService`]).
 //!
 //! | kinds | service |

@@ -12,6 +12,7 @@ mod renew;
 mod report;
 mod routers;
 mod stored;
+mod wake;
 
 use std::fs::File;
 use std::future::Future;
@@ -444,7 +445,7 @@ impl Daemon {
         let mut left = self.left;
         let disk = (self.state, stored);
         let messages = self.services.messages.clone();
-        let waking = wake_transfers(
+        let waking = wake::run(
             self.services.clone(),
             self.changes.clone(),
             self.runtime.returns(),
@@ -710,29 +711,6 @@ fn check_time(own: &Certificate) -> Result<(), DaemonError> {
 
 fn has_run_out(own: &Certificate) -> bool {
     own.not_after() <= unix_seconds()
-}
-
-/// What waits for others tries again once they, or the machine's network, are back.
-async fn wake_transfers(
-    services: Services,
-    mut changes: Changes,
-    mut returns: broadcast::Receiver<MemberId>,
-) {
-    loop {
-        let back = tokio::select! {
-            () = changes.next() => None,
-            back = returns.recv() => match back {
-                Ok(member) => Some(member),
-                Err(broadcast::error::RecvError::Lagged(_)) => None,
-                Err(broadcast::error::RecvError::Closed) => return,
-            },
-        };
-        services.messages.wake(back).await;
-        services.transfers.wake(back);
-        if back.is_none() {
-            services.transfers.call_senders();
-        }
-    }
 }
 
 /// True if the owner has revoked the certificate. One that was replaced has a way on: see `key`.

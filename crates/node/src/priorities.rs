@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(asked("live"), Ok(8.0));
         assert_eq!(
             asked("bulk\n").unwrap_err().to_string(),
-            "there is no class `bulk?`: there are backup (0), work (1), live (8); or give a number from 0 to 1000"
+            "there is no class `bulk`: there are backup (0), work (1), live (8); or give a number from 0 to 1000"
         );
         let own = priorities("[[class]]\nname = \"bulk\"\npriority = 0.25\n");
         let asked = own.asked(&class("bulk"), true).map(Priority::get);

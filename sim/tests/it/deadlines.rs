@@ -35,7 +35,7 @@ fn beside_cubic(path: Path) -> Errand {
 }
 
 #[test]
-fn a_deadline_beside_cubic_is_met_and_no_earlier_than_it_must() {
+fn deadline_beside_cubic_is_met_just_in_time() {
     let met = played(&beside_cubic(ten_megabits()), 20);
     nearly_all(&met, |met| (0.8..=1.0).contains(&met.came[0]), "in time");
     nearly_all(&met, |met| met.others_kept >= 0.98, "CUBIC kept");
@@ -46,7 +46,7 @@ fn a_deadline_beside_cubic_is_met_and_no_earlier_than_it_must() {
 /// On these a new flow of priority 0 costs CUBIC up to a third of a second more than it should, of
 /// the ten before the raise.
 #[test]
-fn a_deadline_is_met_on_longer_paths_and_deeper_queues() {
+fn deadline_is_met_on_longer_paths() {
     for path in [
         Path::drop_tail(10.0, 60, 1.0),
         Path::drop_tail(10.0, 20, 4.0),
@@ -94,7 +94,7 @@ fn a_free_line_needs_no_priority() {
 
 /// Others that go make room, and the priority goes back to 0.
 #[test]
-fn a_line_that_becomes_free_is_left_to_others_again() {
+fn line_that_becomes_free_is_left_again() {
     let errand = Errand {
         path: ten_megabits(),
         jobs: vec![Job {
@@ -128,7 +128,7 @@ fn a_deadline_beside_many_is_met() {
 
 /// A deadline that cannot be met takes what it may, and no more.
 #[test]
-fn an_impossible_deadline_ends_at_the_worth_of_one() {
+fn impossible_deadline_ends_at_one() {
     let errand = Errand {
         path: ten_megabits(),
         jobs: vec![Job {

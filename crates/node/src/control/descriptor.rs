@@ -1,4 +1,5 @@
-//! One request as it arrives on a control connection, with a file beside it (`SCM_RIGHTS`, unix(7)).
+//! One request as it arrives on a control connection, with a file beside it (`SCM_RIGHTS`,
+//! unix(7)).
 //!
 //! Who may not be trusted with the daemon's rights opens a file by their own, and hands it over.
 

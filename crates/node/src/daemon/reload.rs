@@ -76,11 +76,11 @@ pub struct Reloader {
 }
 
 impl Reloader {
-    /// Reads the file. `[[receive]]`, `[messages]`, `[limits]`, `[[class]]`, `[[interface]]`, `[[path]]` and
-    /// `[[peer]]` count from now on: caps and costs of paths for what is under way as well, rules on
-    /// files for those that are offered from now on, names of priorities for what is asked from now
-    /// on. Returns the other sections that have changed, which count
-    /// from the next start. What came of it is logged.
+    /// Reads the file. `[[receive]]`, `[messages]`, `[limits]`, `[[class]]`, `[[interface]]`,
+    /// `[[path]]` and `[[peer]]` count from now on: caps and costs of paths for what is under way
+    /// as well, rules on files for those that are offered from now on, names of priorities for what
+    /// is asked from now on. Returns the other sections that have changed, which count from the
+    /// next start. What came of it is logged.
     ///
     /// # Errors
     /// The file is wrong, or the folder for received files cannot be made; nothing changes then.

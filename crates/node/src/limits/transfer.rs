@@ -123,8 +123,8 @@ pub const ROUTE_LOOK: Duration = Duration::from_secs(2);
 
 /// Most bytes of a file, or of the files of a folder, that a rule takes which says nothing of it.
 ///
-/// Source: 1 TiB, more than people send each other, and less than most disks have. What is larger is
-/// refused; what does not fit onto the disk waits in any case.
+/// Source: 1 TiB, more than people send each other, and less than most disks have. What is larger
+/// is refused; what does not fit onto the disk waits in any case.
 pub const LARGEST_FILE: u64 = 1 << 40;
 
 /// Offers that wait for a person's answer.

@@ -18,7 +18,7 @@ pub(super) use self::peer::Kin;
 use self::peer::Peer;
 use super::incoming::Room;
 use super::record::{Epoch, Holder, Message, MessageId, Standing, Stored};
-use super::store::{PeerKey, Store, Writing};
+use super::store::{MessageStore, PeerKey, Writing};
 use super::wire::Frame;
 use crate::certificate::{Certificate, RingId};
 use crate::config::MessagesConfig;
@@ -143,7 +143,7 @@ pub(super) struct Moment<'a> {
 /// All conversations.
 #[derive(Debug)]
 pub(super) struct Engine {
-    store: Store,
+    store: MessageStore,
     own: Own,
     peers: BTreeMap<PeerKey, Peer>,
     by_member: BTreeMap<MemberId, PeerKey>,
@@ -168,7 +168,7 @@ struct Round<'a, 'b> {
 }
 
 impl Engine {
-    pub(super) fn new(store: Store, own: Own) -> Result<Engine, StateError> {
+    pub(super) fn new(store: MessageStore, own: Own) -> Result<Engine, StateError> {
         let mut engine = Engine {
             store,
             own,
@@ -342,7 +342,7 @@ impl Engine {
     }
 
     /// The conversations, for those who only read.
-    pub(super) fn store(&self) -> &Store {
+    pub(super) fn store(&self) -> &MessageStore {
         &self.store
     }
 }

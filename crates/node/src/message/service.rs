@@ -15,7 +15,7 @@ pub(crate) use super::engine::MessageError;
 use super::engine::{Answer, Engine, Input, Moment, Output, Own};
 use super::mailroom::Mailroom;
 use super::record::{Message, MessageId, Stored};
-use super::store::{PeerKey, Store, Wanted};
+use super::store::{MessageStore, PeerKey, Wanted};
 use crate::certificate::{Certificate, RingId};
 use crate::config::MessagesConfig;
 use crate::control::MessageStatus;
@@ -93,7 +93,7 @@ pub(crate) struct Messages {
 impl Messages {
     /// Takes up what an earlier run has left.
     pub(crate) fn start(setup: Setup) -> Result<Messages, StateError> {
-        let store = Store::open(&home::messages_path(&setup.home), setup.ring)?;
+        let store = MessageStore::open(&home::messages_path(&setup.home), setup.ring)?;
         let own = Own {
             identity: setup.identity,
             ring: setup.ring,
@@ -411,7 +411,7 @@ fn named(engine: &Engine, peer: &str, upto: &str) -> Result<(PeerKey, MessageId)
     Ok((key, find(engine.store(), upto)?.message.id))
 }
 
-fn find(store: &Store, id: &str) -> Result<Stored, MessageError> {
+fn find(store: &MessageStore, id: &str) -> Result<Stored, MessageError> {
     let digits = id.to_ascii_lowercase();
     let is_id = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     let mut found = Vec::new();

@@ -90,16 +90,16 @@ pub(super) struct Concerned {
 
 /// The database of conversations.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct MessageStore {
     path: PathBuf,
     connection: Connection,
     ring: RingId,
 }
 
-impl Store {
-    pub(super) fn open(path: &Path, ring: RingId) -> Result<Store> {
+impl MessageStore {
+    pub(super) fn open(path: &Path, ring: RingId) -> Result<MessageStore> {
         let connection = database::open(path, &SCHEMA)?;
-        Ok(Store {
+        Ok(MessageStore {
             path: path.to_owned(),
             connection,
             ring,
@@ -112,7 +112,7 @@ impl Store {
 
     /// All conversations of the ring as they were left.
     pub(super) fn left(&self) -> Result<Vec<Left>> {
-        self.read_left().map_err(Store::fail(&self.path))
+        self.read_left().map_err(MessageStore::fail(&self.path))
     }
 
     fn read_left(&self) -> rusqlite::Result<Vec<Left>> {
@@ -202,7 +202,7 @@ impl Store {
         let path = self.path.as_path();
         let begun = self.connection.unchecked_transaction();
         Ok(Writing {
-            transaction: begun.map_err(Store::fail(path))?,
+            transaction: begun.map_err(MessageStore::fail(path))?,
             ring: self.ring,
             path,
         })
@@ -234,7 +234,7 @@ impl Store {
             }
             Ok(rows)
         };
-        read().map_err(Store::fail(&self.path))
+        read().map_err(MessageStore::fail(&self.path))
     }
 
     /// Messages whose id begins with these hexadecimal digits; two at most.
@@ -250,7 +250,7 @@ impl Store {
                 .query_map(params![ring, digits], stored)?
                 .collect()
         };
-        read().map_err(Store::fail(&self.path))
+        read().map_err(MessageStore::fail(&self.path))
     }
 
     /// The conversation with the member of this name or id, the newest one first.
@@ -263,7 +263,7 @@ impl Store {
         let found = self
             .connection
             .query_row(query, arguments, |row| row.get(0));
-        found.optional().map_err(Store::fail(&self.path))
+        found.optional().map_err(MessageStore::fail(&self.path))
     }
 }
 
@@ -301,7 +301,7 @@ pub(super) struct Writing<'a> {
 
 impl Writing<'_> {
     fn fail(&self) -> impl Fn(rusqlite::Error) -> StateError + '_ {
-        Store::fail(self.path)
+        MessageStore::fail(self.path)
     }
 
     fn execute(&self, query: &str, arguments: impl rusqlite::Params) -> Result<usize> {
@@ -533,6 +533,6 @@ impl Writing<'_> {
     /// All of the round counts, and is on the disk.
     pub(super) fn commit(self) -> Result<()> {
         let path = self.path;
-        self.transaction.commit().map_err(Store::fail(path))
+        self.transaction.commit().map_err(MessageStore::fail(path))
     }
 }

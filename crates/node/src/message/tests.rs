@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::engine::{Engine, Input, Kin, MessageError, Moment, Output, Own};
 use super::record::{Epoch, Holder, Message, MessageId, Standing, Stored};
-use super::store::{Store, Wanted};
+use super::store::{MessageStore, Wanted};
 use super::wire::Frame;
 use crate::certificate::{Certificate, CertificateFields, RingId};
 use crate::config::MessagesConfig;
@@ -81,7 +81,7 @@ impl Side {
     fn restart(&mut self) {
         self.engine = None;
         let path = self.home.path().join("messages.db");
-        let store = Store::open(&path, self.ring).unwrap();
+        let store = MessageStore::open(&path, self.ring).unwrap();
         let own = Own {
             identity: self.identity.clone(),
             ring: self.ring,
@@ -368,7 +368,7 @@ fn conversation_goes_on_with_the_next_key() {
 
 /// Another member of the same name, after the first was revoked, has a conversation of its own.
 #[test]
-fn next_holder_of_a_name_has_its_own_conversation() {
+fn next_holder_of_a_name_begins_anew() {
     let mut pair = Pair::new();
     let (left, _) = pair.send(1, b"one");
     pair.settle(left);

@@ -104,8 +104,8 @@ async fn watch(mut child: Child, record: &Record) -> Result<ExitStatus, String> 
     ended
 }
 
-/// Logs the beginning of what a program writes, line by line once it has ended. The rest is read and
-/// dropped: it waits for no reader.
+/// Logs the beginning of what a program writes, line by line once it has ended. The rest is read
+/// and dropped: it waits for no reader.
 async fn log(mut from: impl AsyncRead + Unpin, id: String, stream: &'static str) {
     let mut kept = Vec::new();
     let mut block = [0; 4096];

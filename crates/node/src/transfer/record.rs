@@ -113,7 +113,8 @@ pub(crate) struct Record {
     pub(crate) hash: Option<blake3::Hash>,
     /// Unix seconds.
     pub(crate) created: u64,
-    /// When it ended, in Unix seconds; none where it has not, or an earlier release did not note it.
+    /// When it ended, in Unix seconds; none where it has not, or an earlier release did not note
+    /// it.
     pub(crate) ended: Option<u64>,
     /// How long data flowed, over all attempts.
     pub(crate) active: Duration,

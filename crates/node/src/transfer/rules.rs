@@ -154,8 +154,8 @@ pub(super) fn has_place(into: &Path) -> bool {
     into.is_dir() || into.parent().is_some_and(Path::is_dir)
 }
 
-/// A number of bytes in the largest unit that leaves it whole, or else as people say it: a size just
-/// above a limit is not shown as that limit.
+/// A number of bytes in the largest unit that leaves it whole, or else as people say it: a size
+/// just above a limit is not shown as that limit.
 pub(super) fn in_words(bytes: u64) -> String {
     const EXACT: [(&str, u64); 8] = [
         ("TiB", 1 << 40),

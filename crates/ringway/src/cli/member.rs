@@ -164,8 +164,8 @@ pub(crate) struct SendArgs {
     /// Name of a member, or its id
     #[arg(add = ArgValueCompleter::new(complete_peer))]
     pub(crate) peer: String,
-    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them; or the name of
-    /// a class: backup (0), work (1) or live (8), where ringway.toml has no others
+    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them; or the name
+    /// of a class: backup (0), work (1) or live (8), where ringway.toml has no others
     #[arg(long, value_name = "P", default_value = "1", value_parser = values::priority, allow_hyphen_values = true)]
     pub(crate) priority: AskedPriority,
     /// When it has to have arrived: 18:00, `tomorrow 06:00`, 2026-12-01T06:00 or +2h
@@ -193,8 +193,8 @@ ringway.toml says; the daemon's own user and root for any.")]
 pub(crate) struct PriorityArgs {
     /// Id of the transfer, or of a message that waits, or an unambiguous beginning of it
     pub(crate) id: String,
-    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them; or the name of
-    /// a class
+    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them; or the name
+    /// of a class
     #[arg(value_name = "P", value_parser = values::priority, allow_hyphen_values = true, required_unless_present = "by")]
     pub(crate) priority: Option<AskedPriority>,
     /// When it has to have arrived: 18:00, `tomorrow 06:00`, 2026-12-01T06:00 or +2h

@@ -41,8 +41,8 @@ what keeps it from being faster (in brackets: `limited_by` of --json):
 Of one with a deadline it says that first, and when it is expected (`deadline`, `expected`,
 `in_time` and `steered` of --json).")]
 pub(crate) struct TransfersArgs {
-    /// Follow them until Ctrl-C: a table that is drawn again in its place on a terminal, elsewhere a
-    /// line for each change; with --json, an object whenever one has changed
+    /// Follow them until Ctrl-C: a table that is drawn again in its place on a terminal, elsewhere
+    /// a line for each change; with --json, an object whenever one has changed
     #[arg(long)]
     pub(crate) watch: bool,
     /// Only those that this member receives from PEER

@@ -114,7 +114,8 @@ fn draw(context: &Context, transfers: &[TransferStatus], drawn: usize) -> Result
     } else {
         table(transfers).lines()
     };
-    let lines = fitting(lines, terminal_size());
+    let (columns, rows) = terminal_size();
+    let lines = fitting(lines, columns, rows);
     // Up to where it begins, and nothing left below: ECMA-48 CUU and ED.
     let up = match drawn {
         0 => String::new(),
@@ -135,7 +136,7 @@ fn terminal_size() -> (usize, usize) {
 
 /// What has room: the heading and the latest, none of them longer than a row. A line that wraps, or
 /// scrolls away, could not be drawn over.
-fn fitting(mut lines: Vec<String>, (columns, rows): (usize, usize)) -> Vec<String> {
+fn fitting(mut lines: Vec<String>, columns: usize, rows: usize) -> Vec<String> {
     let room = rows.saturating_sub(1).max(2);
     if lines.len() > room {
         lines.drain(1..=lines.len() - room);
@@ -377,8 +378,8 @@ mod tests {
     #[test]
     fn live_table_has_room_on_its_terminal() {
         let lines = || ["ID", "1", "2", "3é4567"].map(str::to_owned).to_vec();
-        assert_eq!(fitting(lines(), (80, 24)), lines());
-        assert_eq!(fitting(lines(), (4, 3)), ["ID", "3é4…"]);
-        assert_eq!(fitting(vec![], (80, 24)), [""; 0]);
+        assert_eq!(fitting(lines(), 80, 24), lines());
+        assert_eq!(fitting(lines(), 4, 3), ["ID", "3é4…"]);
+        assert_eq!(fitting(vec![], 80, 24), [""; 0]);
     }
 }

@@ -54,7 +54,7 @@ fn item_when(ring: &Ring, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
 }
 
 #[test]
-fn accepted_file_comes_at_once_and_runs_its_program() {
+fn accepted_file_comes_and_runs_its_program() {
     let ring = with_rules(
         "[[receive]]\nfrom = [\"os*\"]\ninto = \"asked\"\nask = true\nrun = [\"/bin/sh\", \"-c\", \"echo ran for $RINGWAY_FROM; cp \\\"$RINGWAY_FILE\\\" copy\"]\n",
     );

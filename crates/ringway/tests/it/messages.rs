@@ -126,7 +126,7 @@ fn receivers_rules_reach_the_sender() {
 
 /// A terminal is shown no escapes, and JSON has every byte.
 #[test]
-fn bodies_are_exact_in_json_and_harmless_on_terminals() {
+fn bodies_are_exact_in_json_and_harmless_shown() {
     let builder = RingBuilder::new(program()).router("oslo").router("lima");
     let ring = builder.start().unwrap();
     ring.wait_until_settled().unwrap();

@@ -30,7 +30,7 @@ const MISTAKES: &[Mistake<'_>] = &[
     (&["priority", "4f1c", "-0.5"], "", "from 0"),
     (&["priority", "4f1c", "NaN"], "", "from 0"),
     (&["priority", "4f1c", "-inf"], "", "from 0"),
-    (&["priority", "4f1c", "lots"], "", "from 0"),
+    (&["priority", "4f1c", "1,5"], "", "from 0"),
     (&["priority", "4f1c"], "", "<P>"),
     (&["ping", "oslo", "--count", "0"], "", "1..=1000"),
     (&["route"], "", "--key"),
