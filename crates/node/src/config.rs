@@ -7,6 +7,7 @@ mod document;
 mod mail;
 mod receive;
 mod schema;
+mod service;
 #[cfg(test)]
 mod tests;
 mod written;
@@ -29,6 +30,9 @@ use self::document::Document;
 pub(crate) use self::document::Wrong;
 pub use self::mail::{MailConfig, ServerConfig, TlsName};
 pub use self::receive::{Globs, OfferedType, ReceiveConfig, ReceiveRule};
+pub use self::service::{
+    NoServiceName, NoTarget, ServiceConfig, ServiceName, ServiceTarget, fits_pattern,
+};
 use crate::endpoint::Endpoint;
 use crate::home::{self, HomeError};
 use crate::limits::RELAY_RATE;
@@ -86,6 +90,9 @@ pub struct Config {
     /// `live`.
     #[serde(default)]
     pub class: Vec<ClassConfig>,
+    /// `[[service]]`, one for each service of this machine that other members may use.
+    #[serde(default)]
+    pub service: Vec<ServiceConfig>,
     /// What was read, for errors that show only later.
     #[serde(skip)]
     document: Document,

@@ -13,6 +13,7 @@
 mod accept;
 mod dial;
 pub(crate) mod frame;
+mod race;
 mod slot;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ringway_transport::quic::QuicEndpoint;
 
 pub(crate) use self::accept::{Opened, Serving, StreamService};
+pub(crate) use self::dial::DialError;
+pub(crate) use self::race::RaceError;
 use crate::member::MemberHandle;
 
 /// Codes with which connections are closed, whichever service they are for.

@@ -7,6 +7,7 @@ mod messages;
 mod reason;
 mod server;
 mod socket;
+mod stream_server;
 
 pub use message::*;
 use ringway_client::message;

@@ -56,6 +56,7 @@ use crate::message;
 use crate::priorities::Priorities;
 use crate::state::{Membership, State, StateError};
 use crate::statement::Statement;
+use crate::stream::Streams;
 use crate::transfer::{self, Transfers};
 
 /// How often DNS is asked for a newer statement.
@@ -351,13 +352,14 @@ impl Daemon {
             own_name: own.name().to_string(),
             home: home.clone(),
         })?;
+        let streams = Streams::start(&connections, &directory, &config.service);
         connections.start();
         let (reporter, leaver, left) = keeping.voices(&config, &home);
         let stored = keeping.stored(&config, &home, &member, &inboxes)?;
         let listens = listens_at(&config, &own);
         let priorities = Priorities::of(&config);
         let configured = Configured::new(config, options.upload_limit, own.role(), &home);
-        let services = keeping.services(&member, transfers, priorities, leaver, stored);
+        let services = keeping.services(&member, transfers, priorities, streams, leaver, stored);
         let (keys, bringer, renewer) = keeping.keepers(home, &member, &changes);
         let (messages, ring_messages) = mailboxes(&member, &directory, inboxes);
         Ok(Daemon {
@@ -404,6 +406,7 @@ impl Daemon {
             transfers: self.services.transfers.clone(),
             priorities: self.services.priorities.clone(),
             messages: self.services.messages.clone(),
+            streams: self.services.streams.clone(),
             member: self.services.member.clone(),
         }
     }
@@ -547,6 +550,7 @@ impl Keeping {
         member: &MemberHandle,
         transfers: Transfers,
         priorities: Priorities,
+        streams: Streams,
         leaver: Leaver,
         messages: message::Messages,
     ) -> Services {
@@ -560,6 +564,7 @@ impl Keeping {
             member: member.clone(),
             transfers,
             priorities,
+            streams,
             directory: Arc::clone(&self.directory),
             certificate: self.membership.certificate.clone(),
             list: Arc::new(list),
@@ -754,6 +759,7 @@ async fn watch_statement(
         }
         // Certificates also run out by themselves.
         services.transfers.end_unadmitted();
+        services.streams.end_unadmitted();
         services.member.memberships_changed().await;
         let own = directory.own(&services.certificate);
         if has_run_out(&own) && !machine::starts() {

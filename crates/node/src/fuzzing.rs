@@ -6,7 +6,7 @@ use ringway_transport::Signer as _;
 use crate::certificate::{self, Certificate};
 use crate::limits::REVOCATIONS;
 use crate::statement::{self, Statement};
-use crate::{authority, control, enrol, invite, link, member, message, transfer, zone};
+use crate::{authority, control, enrol, invite, link, member, message, stream, transfer, zone};
 
 /// The ring of fuzzers only: what is signed by its owner counts in no other.
 const OWNER: [u8; 32] = [1; 32];
@@ -85,6 +85,11 @@ pub fn messages(data: &[u8]) {
 /// A frame of a transfer, with the ranges and the file name in it.
 pub fn transfer(data: &[u8]) {
     transfer::decode_anything(data);
+}
+
+/// A frame or records of a stream to a service.
+pub fn stream(data: &[u8]) {
+    stream::decode_anything(data);
 }
 
 /// What strangers say to each other before an enrolment with a spoken invite.

@@ -77,6 +77,7 @@ mod signed;
 pub mod sso;
 pub mod state;
 pub mod statement;
+mod stream;
 mod text;
 mod transfer;
 pub mod versions;

@@ -10,6 +10,7 @@ mod priorities;
 mod renewal;
 mod rotation;
 mod sso;
+mod streams;
 mod transfer;
 
 pub use address::*;
@@ -22,6 +23,7 @@ pub use priorities::*;
 pub use renewal::*;
 pub use rotation::*;
 pub use sso::*;
+pub use streams::*;
 pub use transfer::*;
 
 pub use ringway_client::limits::{CONTROL_LINE, MAX_RELEASE};

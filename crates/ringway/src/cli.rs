@@ -13,6 +13,7 @@ mod msg;
 mod ring;
 mod service;
 mod sso;
+mod stream;
 mod swarms;
 mod transfers;
 mod values;
@@ -44,6 +45,7 @@ pub(crate) use ring::{
 };
 pub(crate) use service::{ServiceCommand, ServiceInstallArgs, ServiceName, ServiceRemoveArgs};
 pub(crate) use sso::{LinkArgs, SsoArgs};
+pub(crate) use stream::{ConnectArgs, ForwardArgs, ServicesArgs};
 pub(crate) use swarms::SwarmsArgs;
 pub(crate) use transfers::TransfersArgs;
 
@@ -67,6 +69,7 @@ Examples:
   ringway ring invite alice --role leaf    a one-time code for a new member
   ringway join < invitation.txt            enrol this machine
   ringway send report.pdf oslo             send a file to a member by name
+  ringway forward 2222 oslo/ssh            reach a service of a member
   ringway gate classify border.pcapng      name the application of every flow
   ringway doctor                           what stands in the way, and the mend
 
@@ -89,7 +92,6 @@ pub(crate) const MEANT: &[(&str, &str)] = &[
     ("promote", "ring promote"),
     ("enrol", "join"),
     ("enroll", "join"),
-    ("connect", "join"),
     ("quit", "leave"),
     ("start", "node"),
     ("run", "node"),
@@ -110,6 +112,8 @@ pub(crate) const MEANT: &[(&str, &str)] = &[
     ("decline", "inbox refuse"),
     ("deny", "inbox refuse"),
     ("history", "inbox"),
+    ("tunnel", "forward"),
+    ("proxy", "forward"),
     ("peers", "members"),
     ("who", "members"),
     ("firewall", "gate up"),
@@ -205,7 +209,17 @@ pub(crate) enum Command {
     Inbox(InboxArgs),
     /// List the transfers of the member daemon
     Transfers(TransfersArgs),
-    /// Change the priority of a transfer, also while it runs
+    /// List the services of this member, or those that a member offers to it
+    Services(ServicesArgs),
+    /// Have a port or a Unix socket of this machine lead to a service of a member, or be a SOCKS5
+    /// proxy to all of them
+    Forward(ForwardArgs),
+    /// Join standard input and output with a service of a member, as for ssh's ProxyCommand
+    Connect(ConnectArgs),
+    /// List the open streams to and from services
+    #[command(after_help = "Examples:\n  ringway streams\n  ringway streams --json")]
+    Streams,
+    /// Change the priority of a transfer or a stream, also while it runs
     Priority(PriorityArgs),
     /// Give a transfer up
     Cancel(CancelArgs),

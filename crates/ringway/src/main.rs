@@ -14,6 +14,7 @@
 //! | `leave` | the end of this member |
 //! | `request` | the control socket as the commands see it |
 //! | `status`, `members`, `transfers`, `inbox`, `reach` | the commands that ask the daemon |
+//! | `streams`, `forward`, `socks` | services of members, and what leads to them |
 //! | `gate` | `gate classify` |
 //! | `doctor` | what stands in the way on this machine, and the mend |
 //! | `service` | `service …`: what systemd needs to run the daemons |
@@ -32,6 +33,7 @@ mod context;
 mod daemon;
 mod demo;
 mod doctor;
+mod forward;
 mod gate;
 mod inbox;
 mod leave;
@@ -51,7 +53,9 @@ mod run;
 mod service;
 mod sign_in;
 mod signals;
+mod socks;
 mod status;
+mod streams;
 mod supervisor;
 mod transfers;
 

@@ -16,8 +16,8 @@ use tokio::runtime::{Builder, Runtime};
 use crate::cli::{Cli, Command, GateCommand, MEANT, RingCommand, with_file};
 use crate::context::Context;
 use crate::{
-    daemon, demo, doctor, gate, inbox, leave, limits, members, msg, owner, pages, reach, records,
-    rotate, service, status, transfers,
+    daemon, demo, doctor, forward, gate, inbox, leave, limits, members, msg, owner, pages, reach,
+    records, rotate, service, status, streams, transfers,
 };
 
 /// Where `ringway bench` went.
@@ -146,6 +146,10 @@ async fn dispatch(
         Command::Send(args) => transfers::send(context, &args).await?,
         Command::Inbox(args) => inbox::run(context, args).await?,
         Command::Transfers(args) => transfers::list(context, &args).await?,
+        Command::Services(args) => streams::services(context, args).await?,
+        Command::Forward(args) => forward::run(context, args).await?,
+        Command::Connect(args) => streams::connect(context, &args).await?,
+        Command::Streams => streams::list(context).await?,
         Command::Priority(args) => transfers::priority(context, args).await?,
         Command::Cancel(args) => transfers::cancel(context, args).await?,
         Command::Ping(args) => reach::ping(context, args).await?,

@@ -16,6 +16,7 @@ use crate::msg;
 use crate::progress::{Progress, rate};
 use crate::request;
 use crate::signals::Signals;
+use crate::streams;
 use ringway_terminal::Failure;
 use ringway_terminal::visible;
 
@@ -191,6 +192,7 @@ pub(crate) async fn priority(context: &Context, args: PriorityArgs) -> Result<()
     let transfer = match reply {
         Reply::Transfer(transfer) => transfer,
         Reply::Message(message) => return msg::show(context, &message),
+        Reply::Stream(stream) => return streams::show(context, &stream),
         _ => return Err(request::odd()),
     };
     context.output.either(SCHEMA, &transfer, || {

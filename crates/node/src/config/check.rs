@@ -6,9 +6,10 @@ use std::path::Path;
 
 use ringway_transport::{Address, ExecAddress, WebAddress};
 
-use super::{Config, ConfigError, ExecConfig, InterfaceConfig, PathConfig, Wrong};
+use super::service::is_pattern;
+use super::{Config, ConfigError, ExecConfig, InterfaceConfig, PathConfig, ServiceName, Wrong};
 use crate::certificate::{Name, Role};
-use crate::limits::INTERFACE_NAME_BYTES;
+use crate::limits::{INTERFACE_NAME_BYTES, SERVICES};
 
 impl Config {
     /// Refuses what cannot be meant.
@@ -23,6 +24,7 @@ impl Config {
             self.check_mail(),
             self.check_peers(),
             self.check_classes(),
+            self.check_services(),
         ];
         let all: Result<(), Wrong> = checks.into_iter().collect();
         all.map_err(|wrong| self.refuse(wrong))
@@ -148,6 +150,35 @@ impl Config {
                         reason,
                     ));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_services(&self) -> Result<(), Wrong> {
+        if self.service.len() > SERVICES {
+            let reason = format!("there may be {SERVICES} services: remove some");
+            return Err(Wrong::new("service", reason));
+        }
+        let mut names = BTreeSet::new();
+        for (index, service) in self.service.iter().enumerate() {
+            let wrong = |key: &str, reason: String| {
+                Err(Wrong::new(format!("service.{index}.{key}"), reason))
+            };
+            if let Err(error) = service.name.parse::<ServiceName>() {
+                return wrong("name", format!("{error}, such as `name = \"ssh\"`"));
+            }
+            if !names.insert(&service.name) {
+                return wrong("name", "another service has this name".to_owned());
+            }
+            if let Some(odd) = service.from.iter().find(|text| !is_pattern(text)) {
+                return wrong(
+                    "from",
+                    format!(
+                        "`{}` is no name of a member, and no pattern such as \"lab-*\"",
+                        odd.escape_debug()
+                    ),
+                );
             }
         }
         Ok(())

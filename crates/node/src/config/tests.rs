@@ -282,3 +282,28 @@ fn paths_have_costs() {
     let address = "tcp://10.0.0.1:1".parse().unwrap();
     assert_eq!(of(text).path_rules().of(&address).unwrap().cost, Some(5));
 }
+
+#[test]
+fn services_are_offered_to_none_by_default() {
+    let text = String::from(
+        "[node]\n[[service]]\nname = \"ssh\"\nto = \"127.0.0.1:22\"\n[[service]]\nname = \"db\"\nto = \"unix:/run/db\"\n\
+         from = [\"lab-*\"]\npriority = 0.5\nmax = 3\nidle = 60\n",
+    );
+    let config = of(&text);
+    let [ssh, db] = config.service.as_slice() else {
+        panic!("{config:?}");
+    };
+    assert!(ssh.from.is_empty());
+    assert_eq!((ssh.priority, ssh.idle), (1.0, 0));
+    assert_eq!((db.priority, db.max, db.idle), (0.5, 3, 60));
+    for wrong in [
+        "name = \"SSH\"\nto = \"127.0.0.1:22\"",
+        "name = \"a\"\nto = \"localhost:22\"",
+        "name = \"a\"\nto = \"127.0.0.1:22\"\nfrom = [\"A b\"]",
+        "name = \"a\"\nto = \"127.0.0.1:22\"\npriority = -1",
+        "name = \"ssh\"\nto = \"127.0.0.1:22\"",
+    ] {
+        let text = format!("{text}[[service]]\n{wrong}\n");
+        assert!(refused(&text).contains("service"), "{wrong}");
+    }
+}

@@ -29,17 +29,23 @@ pub(crate) async fn read(stream: &mut RecvStream, longest: usize) -> Result<Vec<
     Ok(bytes)
 }
 
+/// The bytes of one frame with its length.
+pub(crate) fn framed(frame: &impl Encode<()>) -> Vec<u8> {
+    let bytes = crate::cbor::encode(frame);
+    // What is longer than that is refused by its reader, as is what is cut.
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    let mut framed = length.to_be_bytes().to_vec();
+    framed.extend_from_slice(&bytes);
+    framed
+}
+
 /// Writes one frame.
 pub(crate) async fn write(
     stream: &mut SendStream,
     frame: &impl Encode<()>,
 ) -> Result<(), FrameError> {
-    let bytes = crate::cbor::encode(frame);
-    let length = u32::try_from(bytes.len()).map_err(|_| FrameError::Malformed)?;
-    let mut framed = length.to_be_bytes().to_vec();
-    framed.extend_from_slice(&bytes);
     stream
-        .write_all(&framed)
+        .write_all(&framed(frame))
         .await
         .map_err(|error| FrameError::Ended(error.to_string()))
 }

@@ -21,6 +21,7 @@ use super::message::{
 };
 use super::messages::Sending;
 use super::socket::ControlSocket;
+use super::stream_server;
 use crate::certificate::Certificate;
 use crate::daemon::Leaver;
 use crate::directory::{Directory, DirectoryError};
@@ -30,6 +31,7 @@ use crate::member::{MemberHandle, Unreachable};
 use crate::member_list::MemberList;
 use crate::message::{MessageError, Messages, Question};
 use crate::priorities::{Priorities, PriorityRefused};
+use crate::stream::Streams;
 use crate::transfer::{TransferError, Transfers, check_deadline};
 
 /// How often a watched transfer is reported.
@@ -38,7 +40,7 @@ const WATCH: Duration = Duration::from_millis(100);
 /// daemon might read what that one may not.
 const NOT_HANDED: &str = "the file was not handed over, and only the daemon's own user may name one: send it by a `ringway` of this version";
 /// What programs are told that ask for what this daemon does not do.
-const NOT_DONE: &str = "this member daemon does not do that";
+pub(super) const NOT_DONE: &str = "this member daemon does not do that";
 /// Pause between two pings.
 const PING_PAUSE: Duration = Duration::from_millis(500);
 
@@ -59,6 +61,7 @@ pub(crate) struct Services {
     pub(crate) member: MemberHandle,
     pub(crate) transfers: Transfers,
     pub(crate) priorities: Priorities,
+    pub(crate) streams: Streams,
     pub(crate) directory: Arc<Directory>,
     pub(crate) certificate: Certificate,
     /// The owner's list of members.
@@ -126,12 +129,25 @@ async fn answer(stream: UnixStream, services: &Services, place: Place) -> io::Re
     };
     place.keep();
     let caller = Caller::of(&stream, file);
-    let (_reading, writing) = stream.into_split();
+    let request = serde_json::from_slice(&line);
+    let (reading, writing) = stream.into_split();
     let mut answers = Answers {
         writing,
         introduced: false,
     };
-    let outcome = match serde_json::from_slice(&line) {
+    let outcome = match request {
+        Ok(request) if stream_server::is_kept(&request) => {
+            // Streams have bounds of their own.
+            drop(place);
+            let kept = services
+                .keep(request, caller.is_own(), reading, answers)
+                .await;
+            let Err((failed, failure)) = kept else {
+                return Ok(());
+            };
+            answers = failed;
+            Err(failure)
+        }
         Ok(request) => services.handle(request, caller, &mut answers).await,
         Err(error) => Err(Failure::Usage(malformed(&line, &error))),
     };
@@ -228,7 +244,10 @@ impl Services {
             Request::Watch { transfer } => self.watch(&transfer, answers).await?,
             Request::Priority { transfer, priority } => {
                 let priority = self.priorities.asked(&priority, caller.is_own())?;
-                let reply = self.set_priority(&transfer, priority).await?;
+                let reply = match self.streams.set_priority(&transfer, priority)? {
+                    Some(status) => Reply::Stream(Box::new(status)),
+                    None => self.set_priority(&transfer, priority).await?,
+                };
                 answers.send(&reply).await?;
             }
             Request::Deadline { transfer, by } => {
@@ -276,6 +295,9 @@ impl Services {
                 answers.send(&Reply::Record(found)).await?;
             }
             Request::Leave(options) => self.leave(options, &caller, answers).await?,
+            Request::Services { .. } | Request::Streams => {
+                self.about_streams(request, answers).await?;
+            }
             request => {
                 self.handle_messages(request, caller.is_own(), answers)
                     .await?

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::member::MemberHandle;
 use crate::message::Messages;
 use crate::priorities::Priorities;
+use crate::stream::Streams;
 use crate::transfer::Transfers;
 
 /// What a member runs with.
@@ -72,15 +73,16 @@ pub struct Reloader {
     pub(super) transfers: Transfers,
     pub(super) priorities: Priorities,
     pub(super) messages: Messages,
+    pub(super) streams: Streams,
     pub(super) member: MemberHandle,
 }
 
 impl Reloader {
     /// Reads the file. `[[receive]]`, `[messages]`, `[limits]`, `[[class]]`, `[[interface]]`,
-    /// `[[path]]` and `[[peer]]` count from now on: caps and costs of paths for what is under way
-    /// as well, rules on files for those that are offered from now on, names of priorities for what
-    /// is asked from now on. Returns the other sections that have changed, which count from the
-    /// next start. What came of it is logged.
+    /// `[[path]]`, `[[peer]]` and `[[service]]` count from now on: caps and costs of paths for what
+    /// is under way as well, rules on files for those that are offered from now on, names of
+    /// priorities for what is asked from now on. Returns the other sections that have changed,
+    /// which count from the next start. What came of it is logged.
     ///
     /// # Errors
     /// The file is wrong, or the folder for received files cannot be made; nothing changes then.
@@ -118,6 +120,7 @@ impl Reloader {
         self.priorities.configure(config);
         self.transfers.configure(all, &interfaces, receive, home);
         self.messages.configure(config.messages.clone()).await;
+        self.streams.configure(&config.service);
         self.member.configure(config).await;
         left
     }

@@ -191,7 +191,7 @@ is still shown, and no longer raises anything. --by gives it a deadline, or anot
 Users of the socket's group may ask for 8 at most, or for what `max_priority` below [limits] in
 ringway.toml says; the daemon's own user and root for any.")]
 pub(crate) struct PriorityArgs {
-    /// Id of the transfer, or of a message that waits, or an unambiguous beginning of it
+    /// Id of the transfer, the stream, or a message that waits, or an unambiguous beginning of it
     pub(crate) id: String,
     /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them; or the name
     /// of a class

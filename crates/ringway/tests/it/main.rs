@@ -42,6 +42,7 @@ mod spoken;
 #[cfg(feature = "sso")]
 mod sso;
 mod stopped;
+mod streams;
 mod supervised;
 mod told;
 mod transports;

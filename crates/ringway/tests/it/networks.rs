@@ -21,6 +21,7 @@ mod boot;
 mod by_dns;
 mod many;
 mod priority;
+mod streams;
 mod ways;
 mod weights;
 

@@ -27,9 +27,10 @@ pub const QUIC_INCOMING_BYTES: u64 = 16 * 1024;
 
 /// Bidirectional streams a peer may have open on one connection.
 ///
-/// Source: a transfer has a connection of its own with one stream; a few more may overlap as
-/// streams end. Past it the peer waits until one is closed.
-pub const QUIC_STREAMS: u32 = 4;
+/// Source: those to services of one priority share a connection, whose window
+/// ([`QUIC_CONNECTION_WINDOW`]) bounds what all of them make us keep. Past it the peer waits until
+/// one is closed.
+pub const QUIC_STREAMS: u32 = 64;
 
 /// Unidirectional streams a peer may have open on one connection.
 ///

@@ -78,6 +78,8 @@ const fn needed_key(name: &'static str, kind: Kind, example: &'static str) -> Ke
 
 /// No bound above.
 pub(super) const ANY: u64 = u64::MAX;
+/// Streams of one service, as many as a member has ([`STREAMS`](crate::limits::STREAMS)).
+const STREAMS_MOST: u64 = crate::limits::STREAMS as u64;
 const COST: u64 = 0xffff_ffff;
 const DAILY: u64 = MAIL_DAILY_MOST as u64;
 const BATCH: u64 = MAIL_BATCH_TIME_MOST.as_secs() * 1000;
@@ -98,6 +100,7 @@ pub(super) static FILE: &[Key] = &[
     key("smtp", Kind::Table(SMTP), "[smtp]"),
     key("peer", Kind::Tables(PEER), "[[peer]]"),
     key("class", Kind::Tables(CLASS), "[[class]]"),
+    key("service", Kind::Tables(SERVICE), "[[service]]"),
 ];
 
 static NODE: &[Key] = &[
@@ -205,6 +208,21 @@ static PEER: &[Key] = &[
         Kind::Addresses,
         r#"addresses = ["wss://oslo.example.org/ringway"]"#,
     ),
+];
+
+static SERVICE: &[Key] = &[
+    needed_key("name", Kind::Text, r#"name = "ssh""#),
+    needed_key("to", Kind::Text, r#"to = "127.0.0.1:22""#),
+    key("from", Kind::Texts, r#"from = ["anna", "lab-*"]"#),
+    key("priority", Kind::Priority, "priority = 4"),
+    key("max", Kind::Whole(1, STREAMS_MOST), "max = 64"),
+    key(
+        "max_per_peer",
+        Kind::Whole(1, STREAMS_MOST),
+        "max_per_peer = 8",
+    ),
+    key("idle", Kind::Whole(0, COST), "idle = 3600"),
+    key("time", Kind::Whole(0, COST), "time = 86400"),
 ];
 
 static SMTP: &[Key] = &[

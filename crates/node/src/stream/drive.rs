@@ -1,0 +1,578 @@
+//! The task of one stream: between the program at this end and the connections to the peer.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use ringway_dtl::Priority;
+use ringway_transport::quic::{QuicConnection, RecvStream, SendStream};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep_until, timeout};
+
+use super::local::Local;
+use super::pool::Use;
+use super::record::RecordReader;
+use super::resumable::{Event, Outcome, Resumable, ToLocal, code};
+use super::table::Entry;
+use super::wire::Frame;
+use crate::connection::frame::framed;
+use crate::limits::{STREAM_PATIENCE, STREAM_PATIENCE_IDLE_PRIORITY, STREAM_READ, STREAM_RECORD};
+
+/// Bytes of records that wait to be given to the connection.
+const AHEAD: usize = 4 * STREAM_RECORD;
+
+/// How often it is looked whether datagrams have come, while an answer is owed.
+const LOOK: Duration = Duration::from_millis(175);
+
+/// The shortest sleep: what is due while the connection takes nothing must not spin.
+const LEAST_SLEEP: Duration = Duration::from_millis(5);
+
+/// How long the last records may take to be acknowledged.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// A connection that carries the stream.
+#[derive(Debug)]
+pub(super) struct Attachment {
+    pub(super) connection: QuicConnection,
+    pub(super) sink: SendStream,
+    pub(super) stream: RecvStream,
+    /// Of connections that were made here.
+    pub(super) used: Option<Use>,
+    /// Of those that peers made: dropped once the stream no longer needs the connection.
+    pub(super) held: Option<oneshot::Sender<()>>,
+}
+
+/// What others want of a stream's task.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// The peer comes over another connection, has received so much, and allows so much.
+    Attach {
+        attachment: Box<Attachment>,
+        attempt: u64,
+        received: u64,
+        limit: u64,
+    },
+    Priority(Priority),
+    /// It may not go on.
+    End(String),
+}
+
+/// A connection that was made for the stream.
+#[derive(Debug)]
+pub(super) struct Dialled {
+    pub(super) attachment: Attachment,
+    /// What the peer has received, and allows.
+    pub(super) received: u64,
+    pub(super) limit: u64,
+}
+
+/// Why there is none.
+#[derive(Debug)]
+pub(super) enum NotDialled {
+    /// It may be tried again.
+    Again(String),
+    /// The peer knows the stream no more, or wants it no more.
+    Refused(String),
+    /// It has ended well.
+    Finished,
+}
+
+pub(super) type Dialling = Pin<Box<dyn Future<Output = Result<Dialled, NotDialled>> + Send>>;
+
+/// Makes the stream's next connection, by attempt, priority, and what was received and is allowed.
+pub(super) type Dialler = Box<dyn Fn(Redial) -> Dialling + Send>;
+
+/// What the next connection has to know.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Redial {
+    pub(super) attempt: u64,
+    pub(super) priority: Priority,
+    pub(super) received: u64,
+    pub(super) limit: u64,
+    /// The one before is dead, as it seems.
+    pub(super) in_haste: bool,
+}
+
+/// Time limits of a service.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Times {
+    pub(super) idle: Option<Duration>,
+    pub(super) time: Option<Duration>,
+}
+
+/// The task's state.
+pub(super) struct Driver {
+    core: Resumable,
+    entry: Entry,
+    times: Times,
+    priority: Priority,
+    attachment: Option<Attachment>,
+    reader: RecordReader,
+    /// Records that wait to be given to the connection.
+    outgoing: VecDeque<Bytes>,
+    /// What is being written to the program.
+    to_local: Option<ToLocal>,
+    local_ended: bool,
+    dialler: Option<Dialler>,
+    dialling: Option<Dialling>,
+    attempt: u64,
+    /// When an answer was last owed, and the connection's count of datagrams then.
+    mark: (Option<Instant>, u64),
+    /// When that count was last looked at.
+    looked: Instant,
+    began: Instant,
+    last_failure: Option<String>,
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driver")
+            .field("core", &self.core)
+            .finish_non_exhaustive()
+    }
+}
+
+fn patience(priority: Priority) -> Duration {
+    if priority.get() > 0.0 {
+        STREAM_PATIENCE
+    } else {
+        STREAM_PATIENCE_IDLE_PRIORITY
+    }
+}
+
+impl Driver {
+    /// `dialler` is of those that have opened the stream.
+    pub(super) fn new(
+        entry: Entry,
+        priority: Priority,
+        times: Times,
+        dialler: Option<Dialler>,
+    ) -> Driver {
+        let now = Instant::now();
+        entry.meters.set_priority(priority.get());
+        Driver {
+            core: Resumable::new(now, dialler.is_some(), patience(priority)),
+            entry,
+            times,
+            priority,
+            attachment: None,
+            reader: RecordReader::default(),
+            outgoing: VecDeque::new(),
+            to_local: None,
+            local_ended: false,
+            dialler,
+            dialling: None,
+            attempt: 0,
+            mark: (None, 0),
+            looked: now,
+            began: now,
+            last_failure: None,
+        }
+    }
+
+    /// What the first frames to the peer say: what was received, and what it may send.
+    pub(super) fn position(&self) -> (u64, u64) {
+        self.core.position()
+    }
+
+    /// The stream goes over this connection from now on.
+    pub(super) fn attach(&mut self, attachment: Attachment, received: u64, limit: u64) {
+        let now = Instant::now();
+        if self.core.handle_attached(now, received, limit).is_err() {
+            self.core
+                .reset(code::BROKEN, "it acknowledges what was not sent");
+        }
+        self.outgoing.clear();
+        self.reader = RecordReader::default();
+        self.mark = (None, 0);
+        let meters = &self.entry.meters;
+        meters.attached.store(true, Ordering::Relaxed);
+        let over_link = attachment.used.as_ref().is_some_and(|it| it.0.over_link);
+        meters.over_link.store(over_link, Ordering::Relaxed);
+        self.attachment = Some(attachment);
+    }
+
+    fn detach(&mut self) {
+        if self.attachment.take().is_some() {
+            self.core.handle_detached(Instant::now());
+            self.outgoing.clear();
+            self.entry.meters.attached.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Runs to the stream's end.
+    pub(super) async fn run(
+        mut self,
+        mut local: Local,
+        mut orders: mpsc::Receiver<Order>,
+    ) -> Outcome {
+        let outcome = loop {
+            if let Some(outcome) = self.advance() {
+                break outcome;
+            }
+            self.step(&mut local, &mut orders).await;
+        };
+        let (sent, received) = self.core.moved();
+        self.entry.meters.sent.store(sent, Ordering::Relaxed);
+        self.entry
+            .meters
+            .received
+            .store(received, Ordering::Relaxed);
+        match &outcome {
+            Outcome::Finished => {}
+            Outcome::Reset { .. } | Outcome::Lost => local.abort(),
+        }
+        if let Some(attachment) = self.attachment.take() {
+            tokio::spawn(linger(attachment, self.outgoing));
+        }
+        outcome
+    }
+
+    /// What needs no waiting. Gives the end, if it has come.
+    fn advance(&mut self) -> Option<Outcome> {
+        let now = Instant::now();
+        self.watch(now);
+        self.core.handle_timeout(now);
+        self.limit_time(now);
+        let mut ahead: usize = self.outgoing.iter().map(Bytes::len).sum();
+        while (ahead < AHEAD || self.core.resets())
+            && let Some(record) = self.core.poll_record(now)
+        {
+            let (header, body) = record.encode();
+            ahead += header.len() + body.as_ref().map_or(0, Bytes::len);
+            self.outgoing.push_back(header);
+            self.outgoing.extend(body);
+        }
+        while let Some(event) = self.core.poll_event() {
+            match event {
+                Event::Suspect => {
+                    if let Some(used) = self.attachment.as_ref().and_then(|a| a.used.as_ref()) {
+                        used.0.set_suspect(true);
+                    }
+                    self.dial(true);
+                }
+                Event::Ended(outcome) => return Some(outcome),
+            }
+        }
+        let retired = self.attachment.as_ref().and_then(|a| a.used.as_ref());
+        if retired.is_some_and(|used| used.0.is_retired()) {
+            self.dial(false);
+        }
+        if self.attachment.is_none() {
+            self.dial(true);
+        }
+        if self.to_local.is_none() {
+            self.to_local = self.core.poll_local();
+        }
+        let (sent, received) = self.core.moved();
+        self.entry.meters.sent.store(sent, Ordering::Relaxed);
+        self.entry
+            .meters
+            .received
+            .store(received, Ordering::Relaxed);
+        None
+    }
+
+    /// Whether the connection is alive, where an answer is owed: any datagram shows it.
+    fn watch(&mut self, now: Instant) {
+        let Some(attachment) = self.attachment.as_ref().filter(|a| a.used.is_some()) else {
+            return;
+        };
+        let owed = self.core.owed();
+        let Some(since) = owed else {
+            self.mark = (None, 0);
+            return;
+        };
+        if self.mark.0.is_none() {
+            self.mark = (owed, attachment.connection.report().received);
+            self.looked = now;
+        } else if now >= since.max(self.looked) + LOOK {
+            self.looked = now;
+            let received = attachment.connection.report().received;
+            if received != self.mark.1 {
+                self.core.handle_heard(now);
+                self.mark = (self.core.owed(), received);
+                if let Some(used) = &attachment.used {
+                    used.0.set_suspect(false);
+                }
+            }
+        }
+    }
+
+    fn limit_time(&mut self, now: Instant) {
+        let is_over = |since: Instant, limit: Option<Duration>| {
+            limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
+        };
+        if is_over(self.began, self.times.time) {
+            self.core
+                .reset(code::TIME, "the service's time limit is over");
+        } else if is_over(self.core.used(), self.times.idle) {
+            self.core.reset(
+                code::TIME,
+                "nothing came or went within the service's limit",
+            );
+        }
+    }
+
+    fn dial(&mut self, in_haste: bool) {
+        let Some(dialler) = self.dialler.as_ref().filter(|_| self.dialling.is_none()) else {
+            return;
+        };
+        self.attempt += 1;
+        let (received, limit) = self.core.position();
+        self.dialling = Some(dialler(Redial {
+            attempt: self.attempt,
+            priority: self.priority,
+            received,
+            limit,
+            in_haste,
+        }));
+    }
+
+    /// Until something happens.
+    async fn step(&mut self, local: &mut Local, orders: &mut mpsc::Receiver<Order>) {
+        let room = self.core.room().min(STREAM_READ);
+        let reads_local = room > 0 && !self.local_ended;
+        let due = self.due();
+        let mut buffer = BytesMut::new();
+        let (sink, stream) = match &mut self.attachment {
+            Some(it) => (Some(&mut it.sink), Some(&mut it.stream)),
+            None => (None, None),
+        };
+        let happened = tokio::select! {
+            order = orders.recv() => Happened::Order(order),
+            dialled = dial(self.dialling.as_mut()), if self.dialling.is_some() => {
+                Happened::Dialled(dialled)
+            }
+            read = read_piece(stream) => Happened::Read(read),
+            written = write_pieces(sink, &mut self.outgoing), if !self.outgoing.is_empty() => {
+                Happened::Sent(written)
+            }
+            read = async {
+                buffer.reserve(room);
+                (&mut local.reader).take(room as u64).read_buf(&mut buffer).await
+            }, if reads_local => Happened::LocalRead(read),
+            written = write_local(&mut local.writer, self.to_local.as_ref()), if self.to_local.is_some() => {
+                Happened::LocalWritten(written)
+            }
+            () = sleep_until(due.into()) => Happened::Nothing,
+        };
+        self.handle(happened, buffer.freeze());
+    }
+
+    fn due(&self) -> Instant {
+        let now = Instant::now();
+        let mut due = now + Duration::from_secs(5);
+        let limit = |since: Instant, limit: Option<Duration>| limit.map(|limit| since + limit);
+        let candidates = [
+            self.core.poll_timeout(now),
+            limit(self.began, self.times.time),
+            limit(self.core.used(), self.times.idle),
+            self.core.owed().map(|owed| owed.max(self.looked) + LOOK),
+        ];
+        for at in candidates.into_iter().flatten() {
+            due = due.min(at);
+        }
+        // Never in the past for long: a due time that nothing changes must not spin.
+        due.max(now + LEAST_SLEEP)
+    }
+
+    fn handle(&mut self, happened: Happened, buffer: Bytes) {
+        let now = Instant::now();
+        match happened {
+            Happened::Order(order) => self.obey(order),
+            Happened::Dialled(outcome) => self.take_dialled(outcome),
+            Happened::Read(Some(piece)) => self.read(now, piece),
+            // The peer has closed it, or it is dead.
+            Happened::Read(None) | Happened::Sent(false) => self.detach(),
+            Happened::Sent(true) | Happened::Nothing => {}
+            Happened::LocalRead(Ok(0)) => {
+                self.local_ended = true;
+                self.core.handle_local_end();
+            }
+            Happened::LocalRead(Ok(_)) => self.core.handle_local(now, buffer),
+            Happened::LocalRead(Err(error)) => {
+                self.local_ended = true;
+                self.core.reset(code::LOCAL, closed_by(&error));
+            }
+            Happened::LocalWritten(Ok(bytes)) => self.written(now, bytes),
+            Happened::LocalWritten(Err(error)) => {
+                self.to_local = None;
+                self.core.reset(code::LOCAL, closed_by(&error));
+            }
+        }
+    }
+
+    fn written(&mut self, now: Instant, bytes: usize) {
+        match self.to_local.take() {
+            Some(ToLocal::Data(mut data)) => {
+                self.core.handle_written(now, bytes);
+                drop(data.split_to(bytes.min(data.len())));
+                self.to_local = (!data.is_empty()).then_some(ToLocal::Data(data));
+            }
+            Some(ToLocal::End) => self.core.handle_end_written(),
+            None => {}
+        }
+    }
+
+    fn read(&mut self, now: Instant, piece: Bytes) {
+        self.reader.push(piece);
+        loop {
+            match self.reader.next() {
+                Ok(Some(record)) => {
+                    if let Err(broken) = self.core.handle_record(now, record) {
+                        let peer = &self.entry.peer_name;
+                        tracing::warn!(peer, %broken, "a peer breaks the protocol of streams");
+                        return;
+                    }
+                }
+                Ok(None) => return,
+                Err(malformed) => {
+                    self.core.reset(code::BROKEN, malformed.to_string());
+                    return;
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Option<Order>) {
+        match order {
+            Some(Order::Attach {
+                attachment,
+                attempt,
+                received,
+                limit,
+            }) => self.accept(*attachment, attempt, received, limit),
+            Some(Order::Priority(priority)) => {
+                self.priority = priority;
+                self.core.set_patience(patience(priority));
+                self.entry.meters.set_priority(priority.get());
+                if self.dialler.is_some() {
+                    self.dialling = None;
+                    self.dial(false);
+                } else if let Some(attachment) = &self.attachment {
+                    attachment.connection.set_priority(priority);
+                }
+            }
+            Some(Order::End(reason)) => self.core.reset(code::WITHDRAWN, reason),
+            None => self.core.reset(code::WITHDRAWN, "the daemon stops"),
+        }
+    }
+
+    /// The peer comes over another connection.
+    fn accept(&mut self, attachment: Attachment, attempt: u64, received: u64, limit: u64) {
+        if attempt <= self.attempt {
+            return;
+        }
+        self.attempt = attempt;
+        self.detach();
+        let position = self.core.position();
+        let answer = Frame::Accepted {
+            priority: self.priority.get(),
+            received: position.0,
+            limit: position.1,
+        };
+        self.entry.meters.resumed.fetch_add(1, Ordering::Relaxed);
+        self.attach(attachment, received, limit);
+        self.answer(&answer);
+    }
+
+    /// Sends a frame before any record.
+    pub(super) fn answer(&mut self, frame: &Frame) {
+        self.outgoing.push_front(framed(frame).into());
+    }
+
+    fn take_dialled(&mut self, outcome: Result<Dialled, NotDialled>) {
+        self.dialling = None;
+        match outcome {
+            Ok(dialled) => {
+                self.detach();
+                self.entry.meters.resumed.fetch_add(1, Ordering::Relaxed);
+                self.last_failure = None;
+                self.attach(dialled.attachment, dialled.received, dialled.limit);
+            }
+            Err(NotDialled::Refused(reason)) => {
+                self.core.reset(code::WITHDRAWN, reason);
+                self.detach();
+            }
+            Err(NotDialled::Finished) => self.core.handle_finished(),
+            Err(NotDialled::Again(reason)) => {
+                if self.last_failure.as_ref() != Some(&reason) {
+                    let peer = &self.entry.peer_name;
+                    tracing::debug!(peer, reason, "a stream looks for another connection");
+                    self.last_failure = Some(reason);
+                }
+            }
+        }
+    }
+}
+
+/// What a step has waited for.
+enum Happened {
+    Order(Option<Order>),
+    Dialled(Result<Dialled, NotDialled>),
+    Read(Option<Bytes>),
+    Sent(bool),
+    LocalRead(std::io::Result<usize>),
+    LocalWritten(std::io::Result<usize>),
+    Nothing,
+}
+
+fn closed_by(error: &std::io::Error) -> String {
+    format!("the program at the other end has closed it: {error}")
+}
+
+/// Waits for ever without one.
+async fn dial(dialling: Option<&mut Dialling>) -> Result<Dialled, NotDialled> {
+    match dialling {
+        Some(dialling) => dialling.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The next bytes; none if the stream is over. Waits for ever without one.
+async fn read_piece(stream: Option<&mut RecvStream>) -> Option<Bytes> {
+    match stream {
+        Some(stream) => stream.read_chunk(STREAM_RECORD).await.ok().flatten(),
+        None => std::future::pending().await,
+    }
+}
+
+/// Gives the connection what it takes; false if it is dead. Waits for ever without one.
+async fn write_pieces(sink: Option<&mut SendStream>, pieces: &mut VecDeque<Bytes>) -> bool {
+    let Some(sink) = sink else {
+        return std::future::pending().await;
+    };
+    let before = pieces.len();
+    let mut left = pieces.make_contiguous();
+    let written = sink.write_many_chunks(&mut left).await;
+    let done = before.saturating_sub(left.len());
+    pieces.drain(..done);
+    written.is_ok()
+}
+
+async fn write_local(
+    writer: &mut (impl tokio::io::AsyncWrite + Unpin),
+    what: Option<&ToLocal>,
+) -> std::io::Result<usize> {
+    match what {
+        Some(ToLocal::Data(bytes)) => writer.write(bytes).await,
+        Some(ToLocal::End) => writer.shutdown().await.map(|()| 0),
+        None => std::future::pending().await,
+    }
+}
+
+/// Until the peer has the last records.
+async fn linger(mut attachment: Attachment, outgoing: VecDeque<Bytes>) {
+    let mut last: Vec<Bytes> = outgoing.into();
+    let ending = async {
+        attachment.sink.write_all_chunks(&mut last).await.ok()?;
+        attachment.sink.finish().ok()?;
+        attachment.sink.stopped().await.ok()
+    };
+    timeout(LINGER, ending).await.ok();
+}
