@@ -2,9 +2,18 @@
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
+use ringway_node::control::AskedPriority;
 
 use super::values;
 use crate::members::complete_peer;
+
+/// A priority as a number: the daemon asks no classes for streams.
+fn flows(text: &str) -> Result<f64, String> {
+    match values::priority(text)? {
+        AskedPriority::Flows(flows) => Ok(flows),
+        AskedPriority::Class(_) => Err("a stream needs a number from 0 to 1000".to_owned()),
+    }
+}
 
 /// `ringway services`.
 #[derive(Clone, Debug, Args)]
@@ -38,7 +47,7 @@ pub(crate) struct ConnectArgs {
     pub(crate) to: String,
     /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them [default: the
     /// service's own]
-    #[arg(long, value_name = "P", value_parser = values::priority, allow_hyphen_values = true)]
+    #[arg(long, value_name = "P", value_parser = flows, allow_hyphen_values = true)]
     pub(crate) priority: Option<f64>,
 }
 
@@ -71,6 +80,6 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "LISTEN", conflicts_with_all = ["listen", "to"])]
     pub(crate) socks: Option<String>,
     /// From 0 to 1000, as for `ringway connect` [default: the service's own]
-    #[arg(long, value_name = "P", value_parser = values::priority, allow_hyphen_values = true)]
+    #[arg(long, value_name = "P", value_parser = flows, allow_hyphen_values = true)]
     pub(crate) priority: Option<f64>,
 }
