@@ -1,9 +1,11 @@
 //! `ringway services`, `streams` and `connect`.
 
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use indicatif::HumanBytes;
 use ringway_node::control::{Client, Reply, Request, ServiceStatus, StreamStatus};
+use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy};
 use tokio::net::UnixStream;
 
@@ -239,9 +241,15 @@ impl Open {
 /// Joins a service with standard input and output.
 pub(crate) async fn connect(context: &Context, args: &ConnectArgs) -> Result<(), Failure> {
     let destination = Destination::parse(context, &args.to, args.priority)?;
+    let failed = |error| Failure::failed(format_args!("{}: {error}", args.to));
+    let input = unbuffered(std::io::stdin().as_fd()).map_err(failed)?;
+    let output = unbuffered(std::io::stdout().as_fd()).map_err(failed)?;
     let open = destination.open().await?;
-    let joined = open
-        .join(tokio::io::stdin(), tokio::io::stdout(), true)
-        .await;
-    joined.map_err(|error| Failure::failed(format_args!("{}: {error}", args.to)))
+    open.join(input, output, true).await.map_err(failed)
+}
+
+/// A standard stream without the buffer that the standard library puts before it.
+fn unbuffered(standard: BorrowedFd<'_>) -> std::io::Result<File> {
+    let own = standard.try_clone_to_owned()?;
+    Ok(File::from_std(std::fs::File::from(own)))
 }
