@@ -12,6 +12,7 @@ mod renew;
 mod report;
 mod routers;
 mod stored;
+mod validity;
 mod wake;
 
 use std::fs::File;
@@ -24,7 +25,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use ringway_overlay::{Destination, RingKey};
 use ringway_transport::MemberId;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use self::bring::StatementBringer;
 use self::key::KeyKeeper;
@@ -36,8 +37,8 @@ pub use self::reload::Reloader;
 use self::renew::CertificateKeeper;
 use self::report::Reporter;
 use self::routers::RouterFollower;
+use self::validity::{check_time, has_run_out, is_over};
 use crate::certificate::{Certificate, CertificateError, Name, Role};
-use crate::clock::unix_seconds;
 use crate::config::{Config, ConfigError, Wrong};
 use crate::connection::Connections;
 use crate::control::{self, ControlPlace, ControlServerError, ControlSocket, Services};
@@ -55,7 +56,6 @@ use crate::member_list::MemberList;
 use crate::message;
 use crate::priorities::Priorities;
 use crate::state::{Membership, State, StateError};
-use crate::statement::Statement;
 use crate::stream::Streams;
 use crate::transfer::{self, Transfers};
 
@@ -359,7 +359,16 @@ impl Daemon {
         let listens = listens_at(&config, &own);
         let priorities = Priorities::of(&config);
         let configured = Configured::new(config, options.upload_limit, own.role(), &home);
-        let services = keeping.services(&member, transfers, priorities, streams, leaver, stored);
+        let services = keeping.services(
+            &member,
+            Served {
+                transfers,
+                streams,
+                messages: stored,
+            },
+            priorities,
+            leaver,
+        );
         let (keys, bringer, renewer) = keeping.keepers(home, &member, &changes);
         let (messages, ring_messages) = mailboxes(&member, &directory, inboxes);
         Ok(Daemon {
@@ -521,6 +530,13 @@ fn outcome(ended: Option<Ending>, home: &Path, own: &Certificate) -> Result<Ende
     }
 }
 
+/// What members exchange.
+struct Served {
+    transfers: Transfers,
+    streams: Streams,
+    messages: message::Messages,
+}
+
 /// What those need that look after the member's key and certificate.
 struct Keeping {
     identity: Identity,
@@ -548,12 +564,15 @@ impl Keeping {
     fn services(
         &self,
         member: &MemberHandle,
-        transfers: Transfers,
+        served: Served,
         priorities: Priorities,
-        streams: Streams,
         leaver: Leaver,
-        messages: message::Messages,
     ) -> Services {
+        let Served {
+            transfers,
+            streams,
+            messages,
+        } = served;
         let list = MemberList {
             directory: Arc::clone(&self.directory),
             ring: self.membership.ring,
@@ -703,24 +722,6 @@ fn make_inbox(home: &Path, config: &Config) -> Result<(), DaemonError> {
         })?;
     }
     Ok(())
-}
-
-/// Whether the certificate is valid now.
-fn check_time(own: &Certificate) -> Result<(), DaemonError> {
-    if has_run_out(own) {
-        Err(DaemonError::RunOut(own.name().clone()))
-    } else {
-        Ok(own.check_time(unix_seconds())?)
-    }
-}
-
-fn has_run_out(own: &Certificate) -> bool {
-    own.not_after() <= unix_seconds()
-}
-
-/// True if the owner has revoked the certificate. One that was replaced has a way on: see `key`.
-fn is_over(statement: &Statement, own: &Certificate) -> bool {
-    statement.revokes(own.serial()) && statement.heir(own.serial()).is_none()
 }
 
 /// Takes over each newer statement, from DNS or from another member; ends links of revoked members,

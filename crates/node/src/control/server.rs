@@ -268,6 +268,22 @@ impl Services {
                 let answered = self.transfers.answer(&transfer, accept, reason.as_deref());
                 answers.send(&Reply::Inbox(Box::new(answered?))).await?;
             }
+            Request::Leave(options) => self.leave(options, &caller, answers).await?,
+            Request::Services { .. } | Request::Streams => {
+                self.about_streams(request, answers).await?;
+            }
+            Request::Message { .. } | Request::Messages { .. } | Request::MarkRead { .. } => {
+                self.handle_messages(request, caller.is_own(), answers)
+                    .await?;
+            }
+            request => self.handle_ring(request, answers).await?,
+        }
+        Ok(())
+    }
+
+    /// What is asked about members, ways to them, and records.
+    async fn handle_ring(&self, request: Request, answers: &mut Answers) -> Result<(), Failure> {
+        match request {
             Request::Ping {
                 peer,
                 count,
@@ -294,14 +310,7 @@ impl Services {
                 let found = self.get(&peer, name).await?;
                 answers.send(&Reply::Record(found)).await?;
             }
-            Request::Leave(options) => self.leave(options, &caller, answers).await?,
-            Request::Services { .. } | Request::Streams => {
-                self.about_streams(request, answers).await?;
-            }
-            request => {
-                self.handle_messages(request, caller.is_own(), answers)
-                    .await?
-            }
+            _ => return Err(Failure::Failed(NOT_DONE.to_owned())),
         }
         Ok(())
     }

@@ -214,8 +214,7 @@ impl Run {
     /// shows the sender what is.
     fn take(&mut self, batch: &Batch, room: &mut Room, new: &mut Vec<New>) -> bool {
         let mut chain = *batch.chain;
-        let mut number = batch.first;
-        for item in &batch.items {
+        for (number, item) in (batch.first..).zip(&batch.items) {
             if number == self.reached.upto + 1 && chain != self.reached.chain {
                 return true;
             }
@@ -232,7 +231,6 @@ impl Run {
                 self.reached.chain = chain;
                 new.push((number, message));
             }
-            number += 1;
         }
         true
     }

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use ringway_testbed::{Member, Process, Ring, RingBuilder, TestbedError, free_port, wait_until};
+use ringway_testbed::{Member, Ring, RingBuilder, TestbedError, free_port, wait_until};
 use serde_json::Value;
 
 use super::{program, random_bytes};
