@@ -342,33 +342,26 @@ impl Daemon {
             arrivals,
         })?;
         let connections = Connections::new(endpoints, member.clone());
-        let transfers = Transfers::start(transfer::Setup {
-            state: Arc::clone(&state),
-            directory: Arc::clone(&directory),
-            connections: connections.clone(),
-            member: member.clone(),
-            caps: config.caps(options.upload_limit),
-            receive: config.receive.clone(),
-            own_name: own.name().to_string(),
-            home: home.clone(),
-        })?;
-        let streams = Streams::start(&connections, &directory, &config.service);
+        let served = Served {
+            transfers: Transfers::start(transfer::Setup {
+                state: Arc::clone(&state),
+                directory: Arc::clone(&directory),
+                connections: connections.clone(),
+                member: member.clone(),
+                caps: config.caps(options.upload_limit),
+                receive: config.receive.clone(),
+                own_name: own.name().to_string(),
+                home: home.clone(),
+            })?,
+            streams: Streams::start(&connections, &directory, &config.service),
+            messages: keeping.stored(&config, &home, &member, &inboxes)?,
+        };
         connections.start();
         let (reporter, leaver, left) = keeping.voices(&config, &home);
-        let stored = keeping.stored(&config, &home, &member, &inboxes)?;
         let listens = listens_at(&config, &own);
         let priorities = Priorities::of(&config);
         let configured = Configured::new(config, options.upload_limit, own.role(), &home);
-        let services = keeping.services(
-            &member,
-            Served {
-                transfers,
-                streams,
-                messages: stored,
-            },
-            priorities,
-            leaver,
-        );
+        let services = keeping.services(&member, served, priorities, leaver);
         let (keys, bringer, renewer) = keeping.keepers(home, &member, &changes);
         let (messages, ring_messages) = mailboxes(&member, &directory, inboxes);
         Ok(Daemon {

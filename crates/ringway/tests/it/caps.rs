@@ -52,8 +52,10 @@ fn shown(ring: &Ring, command: &str) -> String {
 fn note(ring: &Ring, id: &str) -> String {
     let text = shown(ring, "transfers");
     let line = text.lines().find(|line| line.starts_with(&id[..8]));
-    // Columns are two spaces apart, and the note is the last one.
-    let note = line.and_then(|line| line.trim_end().rsplit("  ").next());
+    // Columns are at least two spaces apart, and behind the note there is only the path.
+    let columns = line.into_iter().flat_map(|line| line.rsplit("  "));
+    let mut columns = columns.map(str::trim).filter(|column| !column.is_empty());
+    let note = columns.nth(1);
     note.unwrap_or_else(|| panic!("{text}")).to_owned()
 }
 

@@ -87,22 +87,20 @@ impl Sim {
 
     fn carry(&mut self) {
         let Some(ways) = &mut self.ways else { return };
-        for end in 0..2 {
+        for (end, way) in ways.iter_mut().enumerate() {
             let delay = Duration::from_millis(self.rng.random_range(5..40));
-            while ways[end].0.len() < 40 {
+            while way.0.len() < 40 {
                 let Some(record) = self.ends[end].poll_record(self.now) else {
                     break;
                 };
                 if !self.black {
-                    let before = ways[end].0.back().map_or(self.now, |(at, _)| *at);
-                    ways[end]
-                        .0
-                        .push_back((before.max(self.now + delay), record));
+                    let before = way.0.back().map_or(self.now, |(at, _)| *at);
+                    way.0.push_back((before.max(self.now + delay), record));
                 }
             }
             let other = 1 - end;
-            while ways[end].0.front().is_some_and(|(at, _)| *at <= self.now) {
-                let (_, record) = ways[end].0.pop_front().unwrap();
+            while way.0.front().is_some_and(|(at, _)| *at <= self.now) {
+                let (_, record) = way.0.pop_front().unwrap();
                 self.ends[other].handle_record(self.now, record).unwrap();
             }
         }
