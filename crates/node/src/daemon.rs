@@ -359,9 +359,8 @@ impl Daemon {
         connections.start();
         let (reporter, leaver, left) = keeping.voices(&config, &home);
         let listens = listens_at(&config, &own);
-        let priorities = Priorities::of(&config);
+        let services = keeping.services(&member, served, Priorities::of(&config), leaver);
         let configured = Configured::new(config, options.upload_limit, own.role(), &home);
-        let services = keeping.services(&member, served, priorities, leaver);
         let (keys, bringer, renewer) = keeping.keepers(home, &member, &changes);
         let (messages, ring_messages) = mailboxes(&member, &directory, inboxes);
         Ok(Daemon {
