@@ -77,6 +77,33 @@ fn longest_stall(lines: &Receiver<(Instant, String)>, expected: std::ops::Range<
     longest
 }
 
+/// An ssh of this host that counts on oslo, by the service that oslo offers.
+fn ssh_to_oslo(host: &Host, lima: &ringway_testbed::Member, key: &Path) -> Kept {
+    let proxy = format!(
+        "ProxyCommand={} --home {} connect oslo/ssh",
+        env!("CARGO_BIN_EXE_ringway"),
+        lima.home.display()
+    );
+    let remote = format!("for i in $(seq 1 {LINES}); do echo $i; sleep 0.02; done");
+    let mut command = host.command("/usr/bin/ssh");
+    command.args(["-F", "none", "-o", &proxy, "-o", "StrictHostKeyChecking=no"]);
+    command.args([
+        "-o",
+        "UserKnownHostsFile=/dev/null",
+        "-o",
+        "IdentitiesOnly=yes",
+        "-i",
+    ]);
+    command.arg(key).arg("root@oslo").arg(remote);
+    Kept(
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    )
+}
+
 #[test]
 fn ssh_goes_on_while_its_path_changes() {
     let test = "ssh over changing paths";
@@ -113,30 +140,7 @@ fn ssh_goes_on_while_its_path_changes() {
     ping(&ring, "lima", "oslo", ANY);
 
     let lima = ring.member("lima").unwrap();
-    let proxy = format!(
-        "ProxyCommand={} --home {} connect oslo/ssh",
-        env!("CARGO_BIN_EXE_ringway"),
-        lima.home.display()
-    );
-    let key = folder.join("user");
-    let remote = format!("for i in $(seq 1 {LINES}); do echo $i; sleep 0.02; done");
-    let mut command = lan.host("lima").command("/usr/bin/ssh");
-    command.args(["-F", "none", "-o", &proxy, "-o", "StrictHostKeyChecking=no"]);
-    command.args([
-        "-o",
-        "UserKnownHostsFile=/dev/null",
-        "-o",
-        "IdentitiesOnly=yes",
-        "-i",
-    ]);
-    command.arg(key).arg("root@oslo").arg(remote);
-    let mut ssh = Kept(
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap(),
-    );
+    let mut ssh = ssh_to_oslo(lan.host("lima"), lima, &folder.join("user"));
     let lines = lines_of(&mut ssh.0);
 
     let owner = lan.host("owner").address().unwrap();
