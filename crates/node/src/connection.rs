@@ -1,8 +1,8 @@
 //! QUIC connections with other members, straight or over a link, and the services that are asked
 //! for over them.
 //!
-//! The member that opens a stream writes one [`frame`] first. Its kind says which service the stream is
-//! for: each has a range of kinds of its own and registers itself ([`StreamService`]).
+//! The member that opens a stream writes one [`frame`] first. Its kind says which service the
+//! stream is for: each has a range of kinds of its own and registers itself ([`StreamService`]).
 //!
 //! | kinds | service |
 //! |---|---|

@@ -83,10 +83,10 @@ impl FromStr for ServiceTarget {
         };
         if let Some(path) = text.strip_prefix("unix:") {
             let path = PathBuf::from(path);
-            return match path.is_absolute() && !text.contains('\0') {
-                true => Ok(ServiceTarget::Unix(path)),
-                false => Err(NoTarget),
-            };
+            if path.is_absolute() && !text.contains('\0') {
+                return Ok(ServiceTarget::Unix(path));
+            }
+            return Err(NoTarget);
         }
         match text.strip_prefix("udp://") {
             Some(rest) => address(rest).map(ServiceTarget::Udp),

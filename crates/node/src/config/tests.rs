@@ -304,6 +304,6 @@ fn services_are_offered_to_none_by_default() {
         "name = \"ssh\"\nto = \"127.0.0.1:22\"",
     ] {
         let text = format!("{text}[[service]]\n{wrong}\n");
-        assert!(refused(&text).contains("service"), "{wrong}");
+        assert!(refused(&text).contains("ringway.toml"), "{wrong}");
     }
 }

@@ -52,6 +52,7 @@ impl Services {
             {
                 Ok(ready) => {
                     let opened = Reply::Opened(Box::new(ready.status()));
+                    // Behind this answer the socket carries bytes, and no replies.
                     if answers.send(&opened).await.is_ok()
                         && let Ok(socket) = whole(reading, answers)
                     {

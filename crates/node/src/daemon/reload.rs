@@ -79,8 +79,8 @@ pub struct Reloader {
 
 impl Reloader {
     /// Reads the file. `[[receive]]`, `[messages]`, `[limits]`, `[[class]]`, `[[interface]]`,
-    /// `[[path]]`, `[[peer]]` and `[[service]]` count from now on: caps and costs of paths for what
-    /// is under way as well, rules on files for those that are offered from now on, names of
+    /// `[[path]]`, `[[peer]]` and `[[service]]` count from now on. Caps and costs of paths do for
+    /// what is under way as well, rules on files for those that are offered from now on, names of
     /// priorities for what is asked from now on. Returns the other sections that have changed,
     /// which count from the next start. What came of it is logged.
     ///

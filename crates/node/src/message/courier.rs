@@ -74,6 +74,7 @@ impl Courier {
             self.tell(Input::Lost(self.peer, reason)).await;
             return false;
         }
+        // Its frames would go to a key that no longer answers.
         if directory.has_heir(&member, serial) {
             self.sender = None;
         }
@@ -99,6 +100,7 @@ impl Courier {
         match self.find().await {
             Ok(certificate) => {
                 let holder = Holder::of(&certificate);
+                // The same member by another certificate: the conversation goes on.
                 if holder != self.holder {
                     self.holder = holder;
                     let moved = Input::Moved(self.peer, certificate.clone());

@@ -137,6 +137,7 @@ impl MessageStore {
             };
             Ok((row.get::<_, PeerKey>(0)?, holder, settled))
         })?;
+        // Each conversation as the run before has left it.
         let mut left = Vec::new();
         for peer in peers {
             let (key, holder, settled) = peer?;

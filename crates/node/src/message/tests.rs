@@ -368,7 +368,7 @@ fn conversation_goes_on_with_the_next_key() {
 
 /// Another member of the same name, after the first was revoked, has a conversation of its own.
 #[test]
-fn next_holder_of_a_name_begins_anew() {
+fn next_holder_of_a_name_starts_again() {
     let mut pair = Pair::new();
     let (left, _) = pair.send(1, b"one");
     pair.settle(left);

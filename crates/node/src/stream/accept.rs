@@ -124,6 +124,7 @@ impl Inner {
         };
         let (orders, receiver) = mpsc::channel(ORDERS);
         let entry = Entry::new(*open.id, peer.clone(), &open.service, false, orders);
+        // Counted and entered under one lock, so that two at once do not both fit.
         let fits = |open: &[&Entry]| {
             let same = |it: &&&Entry| !it.outgoing && it.service == entry.service;
             let of_peer = |it: &&&Entry| it.peer == peer.0;

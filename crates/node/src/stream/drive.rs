@@ -224,6 +224,7 @@ impl Driver {
             .store(received, Ordering::Relaxed);
         match &outcome {
             Outcome::Finished => {}
+            // The program must not take what came for the whole.
             Outcome::Reset { .. } | Outcome::Lost => local.abort(),
         }
         if let Some(attachment) = self.attachment.take() {
@@ -238,6 +239,7 @@ impl Driver {
         self.watch(now);
         self.core.handle_timeout(now);
         self.limit_time(now);
+        // What is handed over early cannot be overtaken by an answer or a reset.
         let mut ahead: usize = self.outgoing.iter().map(Bytes::len).sum();
         while (ahead < AHEAD || self.core.resets())
             && let Some(record) = self.core.poll_record(now)
@@ -290,6 +292,7 @@ impl Driver {
         if self.mark.0.is_none() {
             self.mark = (owed, attachment.connection.report().received);
             self.looked = now;
+        // A report costs a lock: not at each step.
         } else if now >= since.max(self.looked) + LOOK {
             self.looked = now;
             let received = attachment.connection.report().received;
@@ -490,6 +493,7 @@ impl Driver {
         self.dialling = None;
         match outcome {
             Ok(dialled) => {
+                // What the old connection still carries is sent again over the new one.
                 self.detach();
                 self.entry.meters.resumed.fetch_add(1, Ordering::Relaxed);
                 self.last_failure = None;

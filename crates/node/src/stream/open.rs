@@ -158,6 +158,7 @@ impl Streams {
                     )));
                 }
                 Ok(Err(error)) => {
+                    // The pool gives another connection the next time.
                     used.0.set_suspect(true);
                     if tries >= TRIES {
                         return Err(StreamError::Failed(format!("`{}`: {error}", peer.name())));
@@ -307,6 +308,7 @@ impl Inner {
         use super::resumable::Outcome;
         let finished = *outcome == Outcome::Finished;
         self.table.remove(entry, finished);
+        // One line for each stream: who used what, and for how long.
         let status = entry.status();
         let how = match outcome {
             Outcome::Finished => "finished".to_owned(),

@@ -415,6 +415,7 @@ impl Resumable {
                 self.out.acknowledge(received)?;
                 self.out.limit = self.out.limit.max(limit);
             }
+            // Said again after each new connection: it has to be the same end.
             Record::End { offset } => {
                 if self.inc.end.is_some_and(|end| end != offset) || offset < self.inc.received {
                     return Err(Broken::End);
@@ -535,6 +536,7 @@ impl Resumable {
         if std::mem::take(&mut self.pong) {
             return Some(Record::Pong);
         }
+        // Before data: the peer may wait for room.
         if self.ack_at.is_some_and(|at| now >= at) {
             self.ack_at = None;
             self.told = self.position();

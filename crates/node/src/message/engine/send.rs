@@ -33,6 +33,7 @@ impl Conversations<'_> {
             Ok(key) => key,
             Err(error) => return Ok(Err(error)),
         };
+        // One peer that is away must not fill the disk, nor many together.
         let pending = self.peers.values().flat_map(|peer| &peer.outgoing);
         let in_all: usize = pending.map(|outgoing| outgoing.pending().1).sum();
         let Some(peer) = self.peers.get_mut(&key) else {
