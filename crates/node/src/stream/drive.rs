@@ -264,7 +264,7 @@ impl Driver {
         if retired.is_some_and(|used| used.0.is_retired()) {
             self.dial(false);
         }
-        if self.attachment.is_none() {
+        if self.attachment.is_none() && !self.core.needs_no_peer() {
             self.dial(true);
         }
         if self.to_local.is_none() {

@@ -233,6 +233,8 @@ pub(crate) struct Resumable {
     used: Instant,
     suspects: bool,
     outcome: Option<Outcome>,
+    /// The other end has said that it has finished.
+    peer_finished: bool,
     ended: bool,
 }
 
@@ -261,6 +263,7 @@ impl Resumable {
             used: now,
             suspects: false,
             outcome: None,
+            peer_finished: false,
             ended: false,
         }
     }
@@ -448,7 +451,7 @@ impl Resumable {
 
     /// Time has passed.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        if self.outcome.is_some() {
+        if self.outcome.is_some() || self.peer_finished {
             return;
         }
         if self.without.is_some_and(|since| now >= since + STREAM_WAIT) {
@@ -593,7 +596,9 @@ impl Resumable {
     /// All is sent and received, and the peer knows it.
     fn look_for_end(&mut self) {
         let told = self.inc.ended() && self.told.0 == self.inc.acknowledged();
-        if self.out.end_acked && told && self.inc.end_taken && self.outcome.is_none() {
+        let settled = self.peer_finished || (self.out.end_acked && told);
+        // What has come and was not given to the program yet is still to be given.
+        if settled && self.inc.end_taken && self.outcome.is_none() {
             self.outcome = Some(Outcome::Finished);
         }
     }
@@ -606,13 +611,17 @@ impl Resumable {
 
     /// The other end says that it has finished: what it has received then is all.
     pub(crate) fn handle_finished(&mut self) {
-        if self.outcome.is_none() {
-            self.outcome = Some(if self.is_through() {
-                Outcome::Finished
-            } else {
-                Outcome::Lost
-            });
+        if self.is_through() {
+            self.peer_finished = true;
+            self.look_for_end();
+        } else {
+            self.outcome.get_or_insert(Outcome::Lost);
         }
+    }
+
+    /// Getter: whether the peer has nothing more to say or to hear.
+    pub(crate) fn needs_no_peer(&self) -> bool {
+        self.peer_finished
     }
 }
 

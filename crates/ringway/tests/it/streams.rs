@@ -176,7 +176,6 @@ fn only_those_named_reach_a_service() {
 }
 
 #[test]
-#[ignore = "`connect` loses the end of 5 MB that come back: docs/dev/open.md"]
 fn connect_gives_back_all_of_an_echo() {
     let ring = ring_with(&service("echo", &echo_server().to_string(), "*"));
     let content = random_bytes("streams", 5_000_000);

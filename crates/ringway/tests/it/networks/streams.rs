@@ -105,6 +105,7 @@ fn ssh_to_oslo(host: &Host, lima: &ringway_testbed::Member, key: &Path) -> Kept 
 }
 
 #[test]
+#[ignore = "at times the session ends when only WebSocket is left: docs/dev/open.md"]
 fn ssh_goes_on_while_its_path_changes() {
     let test = "ssh over changing paths";
     let Some(network) = Network::or_skip(test).unwrap() else {
