@@ -63,13 +63,17 @@ fn lines_of(child: &mut Child) -> Receiver<(Instant, String)> {
     lines
 }
 
-/// Takes so many lines, in order; gives the longest time without one.
-fn longest_stall(lines: &Receiver<(Instant, String)>, expected: std::ops::Range<u32>) -> Duration {
+/// Takes so many lines, in order; gives the longest time without one. `log` says why one is missing.
+fn longest_stall(
+    lines: &Receiver<(Instant, String)>,
+    expected: std::ops::Range<u32>,
+    log: impl Fn() -> String,
+) -> Duration {
     let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
     for number in expected {
         let (at, text) = lines
             .recv_timeout(DEADLINE)
-            .unwrap_or_else(|error| panic!("line {number}: {error}"));
+            .unwrap_or_else(|error| panic!("line {number}: {error}\n{}", log()));
         assert_eq!(text, number.to_string(), "a line is lost or doubled");
         longest = longest.max(at.saturating_duration_since(last));
         last = at;
@@ -146,17 +150,17 @@ fn ssh_goes_on_while_its_path_changes() {
 
     let owner = lan.host("owner").address().unwrap();
     let dns = [Traffic::any().from(owner), Traffic::any().to(owner)].map(Rule::Pass);
-    let phase = |rules: &[Rule], lines_there: std::ops::Range<u32>, what: &str| {
-        lan.switch.rules(rules).unwrap();
-        let stall = longest_stall(&lines, lines_there);
-        println!("{what}: longest stall {stall:?}");
-    };
     let log = || {
         format!(
             "{}\n{}",
             lima.log_text(),
             ring.member("oslo").unwrap().log_text()
         )
+    };
+    let phase = |rules: &[Rule], lines_there: std::ops::Range<u32>, what: &str| {
+        lan.switch.rules(rules).unwrap();
+        let stall = longest_stall(&lines, lines_there, log);
+        println!("{what}: longest stall {stall:?}");
     };
     phase(&[], 1..100, "all passes");
     phase(
