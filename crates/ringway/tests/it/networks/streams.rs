@@ -63,7 +63,8 @@ fn lines_of(child: &mut Child) -> Receiver<(Instant, String)> {
     lines
 }
 
-/// Takes so many lines, in order; gives the longest time without one. `log` says why one is missing.
+/// Takes so many lines, in order; gives the longest time without one. `log` says why one is
+/// missing.
 fn longest_stall(
     lines: &Receiver<(Instant, String)>,
     expected: std::ops::Range<u32>,
