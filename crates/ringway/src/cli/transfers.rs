@@ -25,7 +25,8 @@ with +, at priority 0, what their acknowledgements wait on the way back; LOST th
 of packets sent again, WINDOW what may be under way (`path_report` of --json).
 NOTE says why a transfer waits or has failed. `queue shared with oslo` behind it: what is
 sent to oslo waits in the same queue, and priorities divide what both have (`shares_with`
-of --json). Of one that is being sent it says
+of --json). Of one with a deadline it says first by when, and when it is expected (`deadline`,
+`expected`, `in_time` and `steered` of --json). Of one that is being sent it says
 what keeps it from being faster (in brackets: `limited_by` of --json):
   upload limit                     all transfers share it by priority (capped); `of eth0`
                                    where it is an interface's (`capped_by` of --json)
@@ -37,9 +38,7 @@ what keeps it from being faster (in brackets: `limited_by` of --json):
   the receiver takes no more       its disk is slow, or it is (receiver-limited)
   as fast as one file may          1.5 MiB may be under way, and are (window-limited)
   the receiver does not answer     it is stopped, or the way is broken (unanswered)
-  slower than the network          the disk here is (application-limited)
-Of one with a deadline it says that first, and when it is expected (`deadline`, `expected`,
-`in_time` and `steered` of --json).")]
+  slower than the network          the disk here is (application-limited)")]
 pub(crate) struct TransfersArgs {
     /// Follow them until Ctrl-C: a table that is drawn again in its place on a terminal, elsewhere
     /// a line for each change; with --json, an object whenever one has changed
