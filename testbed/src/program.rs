@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::{Host, TestbedError};
 
 /// How long a command may take. Generous: two busy cores, a debug build.
-const DEADLINE: Duration = Duration::from_secs(300);
+const DEADLINE: Duration = Duration::from_secs(1_200);
 
 /// Time between two looks at a running command.
 const POLL: Duration = Duration::from_millis(5);

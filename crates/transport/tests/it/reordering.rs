@@ -117,25 +117,34 @@ fn takes(line: &Line) -> Option<[f64; 3]> {
 }
 
 /// The fastest of up to five runs each are as fast: beside others the machine may have been busy.
-fn is_as_fast(line: &Line, of_cubic: f64) {
+/// Priority 0 takes packets that a busy processor delays for a queue, so it is compared with what
+/// it takes over a line that keeps the order, in the same minutes.
+fn is_as_fast(line: &Line, ordered: Option<&Line>, of_cubic: f64) {
     let mut fastest = [f64::INFINITY; 3];
+    let mut zero_in_order = f64::INFINITY;
     for _ in 0..5 {
         let Some(run) = takes(line) else {
             return;
         };
         fastest = std::array::from_fn(|index| run[index].min(fastest[index]));
         let [cubic, one, zero] = fastest;
-        if one <= of_cubic * cubic && zero <= 1.3 * one {
+        if one <= of_cubic * cubic && zero <= 1.3 * one.max(zero_in_order) {
             return;
         }
+        if let Some([_, _, zero]) = ordered.and_then(takes) {
+            zero_in_order = zero_in_order.min(zero);
+        }
     }
-    panic!("CUBIC, priority 1 and 0 take, in seconds: {fastest:.2?}");
+    panic!(
+        "CUBIC, priority 1 and 0 take, in seconds: {fastest:.2?}; priority 0 in order \
+         {zero_in_order:.2}"
+    );
 }
 
 /// A line that reorders by so much.
 fn scatters(scatter_ms: u64) {
     let line = Line::plain().delay_ms(DELAY_MS).rate(RATE, QUEUE);
-    is_as_fast(&line.scatter_ms(scatter_ms), 1.3);
+    is_as_fast(&line.scatter_ms(scatter_ms), Some(&line), 1.3);
 }
 
 /// Three full packets, as small switches and old modems have: bursts do not fit. A sender that
@@ -145,12 +154,18 @@ fn scatters(scatter_ms: u64) {
 #[ignore = "needs a quiet machine: one that wakes the sender late fills the three places at once"]
 fn a_queue_of_three_packets() {
     let line = Line::plain().delay_ms(DELAY_MS / 2);
-    is_as_fast(&line.rate(RATE / 2, 3 * 1_514), 1.2);
+    is_as_fast(&line.rate(RATE / 2, 3 * 1_514), None, 1.2);
 }
 
+/// What the cases below are compared with. Alone on its line even a scavenger has most of it.
 #[test]
 fn where_packets_keep_their_order() {
-    scatters(0);
+    let line = Line::plain().delay_ms(DELAY_MS).rate(RATE, QUEUE);
+    let Some(run) = takes(&line) else {
+        return;
+    };
+    let [cubic, one, zero] = run;
+    assert!(one <= 2.0 * cubic && zero <= 4.0 * cubic, "{run:.2?}");
 }
 
 #[test]
