@@ -5,6 +5,7 @@
 //! harm. Traitors tell each other the truth.
 
 mod astray;
+mod tallies;
 mod unasked;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use ringway_overlay::{Header, Message, Record, RingKey, View};
 
 use crate::trust::{FirstBytes, MemberOf, Registry};
+pub use tallies::LIE;
 use unasked::Overheard;
 
 /// What a traitor does.
@@ -103,6 +105,14 @@ impl Behaviour {
         Behaviour::Selective,
     ];
 
+    /// Whether it keeps what it is told to keep, and gives it out.
+    fn is_honest_about_records(self) -> bool {
+        matches!(
+            self,
+            Behaviour::Furtive | Behaviour::Replay | Behaviour::Accuse | Behaviour::Leave
+        )
+    }
+
     /// Whether a member that does it is convicted within seconds.
     #[must_use]
     pub fn shows(self) -> bool {
@@ -142,6 +152,8 @@ pub struct Adversary {
     /// The first record that any of them was told to keep at a point: what they give out later is
     /// old.
     records: BTreeMap<RingKey, Record>,
+    /// The same of counts.
+    olds: tallies::Olds,
     /// Who was in the ring when a traitor first said what it was.
     past: BTreeSet<RingKey>,
     overheard: Overheard,
@@ -161,6 +173,7 @@ impl Adversary {
             everybody: BTreeSet::new(),
             said: BTreeMap::new(),
             records: BTreeMap::new(),
+            olds: tallies::Olds::new(),
             past: BTreeSet::new(),
             overheard: Overheard::default(),
             coin: 0,
@@ -224,6 +237,9 @@ impl Adversary {
             } else {
                 Behaviour::Silent
             };
+        }
+        if message.is_of_tallies() && !behaviour.is_honest_about_records() {
+            return self.on_tally(behaviour, me, message);
         }
         match behaviour {
             Behaviour::Stale => self.stale(me, message),

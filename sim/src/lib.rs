@@ -40,7 +40,7 @@ pub mod trace;
 pub mod trials;
 pub mod trust;
 
-pub use adversary::{Adversary, Behaviour};
+pub use adversary::{Adversary, Behaviour, LIE};
 pub use bottleneck::{Bottleneck, Path};
 pub use load::Load;
 pub use network::{Link, Network};

@@ -6,6 +6,7 @@ mod nodes;
 mod records;
 mod routes;
 mod stated;
+mod tallies;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -541,7 +542,10 @@ impl RingSim {
                 }
                 Event::RecordStored { .. }
                 | Event::RecordFound { .. }
-                | Event::RecordFailed { .. } => self.records.push(event),
+                | Event::RecordFailed { .. }
+                | Event::Counted { .. }
+                | Event::Tallied { .. }
+                | Event::TallyFailed { .. } => self.records.push(event),
                 Event::Routed { .. } | Event::RouteDone { .. } | Event::RouteFailed { .. } => {
                     self.routes.push((key, event));
                 }

@@ -43,13 +43,13 @@
 //!  handle_unreachable -> gone -> unanswered, for each open request to it
 //!                     -> nothing, if this member is overloaded
 //!  handle_timeout, in this order:
-//!    requests.late -> Lookups::slow, operations.fetching_slow: they ask another beside it
+//!    requests.late -> Lookups::slow, fetching_slow, reading_slow: they ask another beside it
 //!    requests.due  -> request_due -> tries left: sent again; a plain lookup asks another, too
 //!                                 -> none left: unanswered: suspect, no finger, no neighbour;
 //!                                    then request_ended, without an answer
 //!    ring.due      -> a round of ring maintenance
 //!    lookups.due   -> Lookups::handle_due -> TimedOut; a plain one may begin again
-//!    fingers, group, audits, keeping, routes: what is due of each
+//!    fingers, group, audits, keeping, counts, routes: what is due of each
 //!  request_ended  -> the machine that its Purpose names: Ring, Lookups, Neighbours, Witness,
 //!                    Operations, Keeping
 //!                 -> Contact, with a view: view_came
@@ -109,6 +109,7 @@ use crate::record::{Keeping, Operations};
 use crate::request::{Purpose, Request};
 use crate::ring::Ring;
 use crate::route::Routing;
+use crate::tally;
 use crate::view::View;
 
 /// What a member knows of the ring, to read beside the other machines.
@@ -132,12 +133,13 @@ macro_rules! cx {
 mod commands;
 mod effects;
 mod getters;
+mod tallies;
 
 /// One member of the ring, without I/O: see the run-loop contract of the crate.
 ///
 /// - Commands: [`start_ring`](Self::start_ring), [`join`](Self::join), [`resume`](Self::resume),
-///   [`lookup`](Self::lookup), [`put`](Self::put), [`get`](Self::get), [`route`](Self::route),
-///   [`leave`](Self::leave).
+///   [`lookup`](Self::lookup), [`put`](Self::put), [`get`](Self::get), [`count`](Self::count),
+///   [`tally`](Self::tally), [`route`](Self::route), [`leave`](Self::leave).
 /// - Input: [`handle_message`](Self::handle_message),
 ///   [`handle_unreachable`](Self::handle_unreachable), [`handle_timeout`](Self::handle_timeout).
 /// - Output: [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event),
@@ -155,6 +157,8 @@ pub struct Chord {
     audits: Audits,
     keeping: Keeping,
     operations: Operations,
+    counts: tally::Keeping,
+    tallies: tally::Operations,
     routing: Routing,
 }
 
@@ -177,6 +181,8 @@ impl Chord {
             audits: Audits::default(),
             keeping: Keeping::default(),
             operations: Operations::default(),
+            counts: tally::Keeping::default(),
+            tallies: tally::Operations::default(),
             routing: Routing::default(),
         })
     }
@@ -247,6 +253,8 @@ impl Chord {
             } else if let Purpose::Fetching(record) = purpose {
                 self.operations
                     .fetching_slow(&mut cx!(self, now), record, to);
+            } else if let Purpose::Reading(tally) = purpose {
+                self.tallies.reading_slow(&mut cx!(self, now), tally, to);
             }
             self.settle(now);
         }
@@ -273,6 +281,7 @@ impl Chord {
         self.group_due(now);
         self.audits_due(now);
         self.keeping.due(&mut cx!(self, now), &self.neighbours);
+        self.counts.due(&mut cx!(self, now), &self.neighbours);
         self.routes_due(now);
     }
 
@@ -297,6 +306,7 @@ impl Chord {
             self.neighbours.next_due(),
             self.audits.next_due(),
             self.keeping.next_due(),
+            self.counts.next_due(),
             self.routing.next_due(),
         ];
         times.into_iter().flatten().min()
@@ -364,6 +374,15 @@ impl Chord {
                 let cx = &mut cx!(self, now);
                 self.keeping
                     .answer_offer(cx, &self.neighbours, from, id, &records);
+            }
+            message @ Message::Count { .. } => {
+                let cx = &mut cx!(self, now);
+                self.counts
+                    .answer_count(cx, &self.neighbours, from, message);
+            }
+            Message::GetTally { id, point, after } => {
+                let cx = &mut cx!(self, now);
+                self.counts.answer_tally(cx, from, id, &point, after);
             }
             Message::Statement { statement } => {
                 news::handle_statement(&mut cx!(self, now), known!(self), from, statement);
@@ -447,6 +466,13 @@ impl Chord {
                 }
             }
             Purpose::Copied => {}
+            Purpose::Counting(tally) => {
+                self.tallies
+                    .counting_answered(cx, tally, from, answer.as_ref());
+            }
+            Purpose::Reading(tally) => {
+                self.tallies.reading_answered(cx, tally, request, answer);
+            }
         }
         self.settle(now);
     }

@@ -104,11 +104,12 @@ impl Cx<'_> {
         let message = message(id);
         let timeout = self.timeout();
         self.send(to, message.clone());
-        // Only verified lookups, and those for records, can do something about a late answer.
+        // Only verified lookups, and those for records and tallies, can do something about a late
+        // answer.
         let patience = self.requests.patience(timeout);
         let late = matches!(
             purpose,
-            Purpose::Near(_) | Purpose::FinalView(_) | Purpose::Fetching(_)
+            Purpose::Near(_) | Purpose::FinalView(_) | Purpose::Fetching(_) | Purpose::Reading(_)
         );
         let request = Request {
             to,

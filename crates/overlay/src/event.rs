@@ -7,6 +7,7 @@ use crate::message::Message;
 use crate::proof::Proof;
 use crate::record::Record;
 use crate::route::outcome::RouteFailure;
+use crate::tally::Count;
 
 /// A message that the caller must send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,10 @@ pub struct LookupId(pub(crate) u64);
 /// Names one record that is being put or looked for by one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordId(pub(crate) u64);
+
+/// Names one count that is being left, or one tally that is being read, by one member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TallyId(pub(crate) u64);
 
 /// Names one message that one member sends through the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,6 +133,37 @@ pub enum Event {
     RecordFailed {
         /// Which operation.
         id: RecordId,
+        /// Why.
+        reason: LookupFailure,
+    },
+    /// A count has been left, or not: see `copies`.
+    Counted {
+        /// Which operation.
+        id: TallyId,
+        /// Routers around its point that have it now.
+        copies: u32,
+        /// Routers around its point.
+        group: u32,
+        /// Whether the lookup of its point was verified.
+        verified: bool,
+    },
+    /// The routers around a point have said what was counted there.
+    Tallied {
+        /// Which operation.
+        id: TallyId,
+        /// The largest genuine count of each router, in the order of their keys.
+        counts: Vec<Count>,
+        /// Routers that answered.
+        answers: u32,
+        /// Routers around the point.
+        group: u32,
+        /// Whether the lookup of the point was verified.
+        verified: bool,
+    },
+    /// The routers around a tally's point were not found.
+    TallyFailed {
+        /// Which operation.
+        id: TallyId,
         /// Why.
         reason: LookupFailure,
     },

@@ -128,6 +128,7 @@ mod record;
 mod request;
 mod ring;
 mod route;
+mod tally;
 mod trust;
 mod view;
 mod wire;
@@ -137,7 +138,7 @@ pub use config::{Config, ConfigError};
 pub use credentials::{Credentials, MEMBER_LEN, SIGNATURE_LEN, Standing};
 pub use event::{
     Counters, Event, LeaveRefused, LookupError, LookupFailure, LookupId, Membership, RecordId,
-    RouteId, Snapshot, Transmit, Waiting,
+    RouteId, Snapshot, TallyId, Transmit, Waiting,
 };
 pub use key::{Offset, ParseKeyError, RingKey, between};
 pub use lookup::Rule;
@@ -145,5 +146,6 @@ pub use message::{Message, RequestId};
 pub use proof::{Accusation, Proof};
 pub use record::{Record, RecordError};
 pub use route::{Destination, RouteError, RouteFailure};
+pub use tally::{Count, TallyError, at_least};
 pub use view::{HASH_LEN, Header, NO_START, START_LEN, SignedHeader, Start, View, is_group_size};
 pub use wire::DecodeError;

@@ -247,6 +247,49 @@ pub const OFFER_DELAY: Duration = Duration::from_secs(2);
 /// Source: chosen; with a hundred records 75 bytes a second. Then the next neighbour is.
 pub const RECORD_ROUND: Duration = Duration::from_secs(60);
 
+/// How far ahead a count may expire.
+/// Source: chosen; counts are of an hour or a day, and end some minutes after it. One that would
+/// stay for longer is refused.
+pub const MAX_COUNT_LIFETIME: Duration = Duration::from_secs(26 * 3600);
+
+/// Counts that one router keeps for others.
+/// Source: chosen; some 300 bytes each, 20 MB at most. Past it the author that has most there
+/// loses one to one that has fewer; from half of it on those that others ought to keep are
+/// forgotten.
+pub const MAX_COUNTS: usize = 65_536;
+
+/// Routers whose counts of one name are kept.
+/// Source: chosen; reading them takes eight questions to each of a group. Past it those count
+/// whose keys come first after the name's point: a sample that no router can choose.
+pub const MAX_TALLY_AUTHORS: usize = 64;
+
+/// Counts in one message.
+/// Source: 8 of 120 encoded bytes fit [`MAX_MESSAGE`]. A longer list is refused by the decoder, and
+/// cut by the encoder.
+pub const COUNTS_IN_MESSAGE: usize = 8;
+
+/// Pages of one tally that one router is asked for.
+/// Source: [`MAX_TALLY_AUTHORS`] counts, [`COUNTS_IN_MESSAGE`] in each. Past it the rest of what it
+/// has is not asked for.
+pub const MAX_TALLY_PAGES: usize = MAX_TALLY_AUTHORS / COUNTS_IN_MESSAGE;
+
+/// Counts that are left, and tallies that are read, at once.
+/// Source: as [`MAX_RECORD_OPERATIONS`]. Past it `count` and `tally` are refused.
+pub const MAX_TALLY_OPERATIONS: usize = 128;
+
+/// Names whose groups are remembered.
+/// Source: chosen; some 600 bytes each. Past it all are forgotten, and looked up again.
+pub const MAX_TALLY_GROUPS: usize = 1_024;
+
+/// How long the group around a name's point is remembered.
+/// Source: chosen; so long a router that has come since is not asked, of nine. After it the group
+/// is looked up again.
+pub const TALLY_GROUP_TIME: Duration = Duration::from_secs(60);
+
+/// Time between two looks for counts that have expired.
+/// Source: chosen, as [`RECORD_ROUND`]. Until then they take up room, and are not given out.
+pub const TALLY_ROUND: Duration = Duration::from_secs(60);
+
 /// Bootstraps and other known members that are remembered.
 /// Source: chosen; enough to come back after most of a ring was replaced. Past it the oldest goes.
 pub const MAX_KNOWN: usize = 64;

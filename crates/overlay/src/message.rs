@@ -3,6 +3,7 @@
 use crate::key::RingKey;
 use crate::proof::Accusation;
 use crate::record::Record;
+use crate::tally::Count;
 use crate::view::{SignedHeader, View};
 
 /// Matches an answer to its request: unique among the requests that one member has open.
@@ -188,6 +189,32 @@ pub enum Message {
         /// The points of those that the sender misses, or has in an older form. 0 to 16.
         points: Vec<RingKey>,
     },
+    /// Keep what I have counted at `point`: the author is the sender. The answer is
+    /// [`Message::Stored`], with what the receiver has of the author then.
+    Count {
+        /// Comes back in the answer.
+        id: RequestId,
+        /// The point.
+        point: RingKey,
+        /// The sender's count.
+        count: Count,
+    },
+    /// What was counted at `point`?
+    GetTally {
+        /// Comes back in the answer.
+        id: RequestId,
+        /// The point.
+        point: RingKey,
+        /// Only authors after this one are wanted.
+        after: Option<RingKey>,
+    },
+    /// The answer to [`Message::GetTally`].
+    Tally {
+        /// From the request.
+        id: RequestId,
+        /// In the order of their authors. 0 to 8; with 8 there may be more.
+        counts: Vec<Count>,
+    },
     /// Carry this to the owner of `target`. Its answer comes back the same way.
     Route {
         /// The sender's number for it.
@@ -275,6 +302,29 @@ impl Message {
         )
     }
 
+    /// Whether it is about tallies, which routers of release 0.2 do not know.
+    #[must_use]
+    pub fn is_of_tallies(&self) -> bool {
+        matches!(
+            self,
+            Message::Count { .. } | Message::GetTally { .. } | Message::Tally { .. }
+        )
+    }
+
+    /// What a router would answer that keeps no counts; none if this asks nothing about them. So a
+    /// router that does not know these messages need not be asked.
+    #[must_use]
+    pub fn answer_without_tallies(&self) -> Option<Message> {
+        match self {
+            Message::Count { id, .. } => Some(Message::Stored { id: *id, number: 0 }),
+            Message::GetTally { id, .. } => Some(Message::Tally {
+                id: *id,
+                counts: Vec::new(),
+            }),
+            _ => None,
+        }
+    }
+
     /// The id that an answer carries; none for requests and for messages without an answer.
     #[must_use]
     pub fn answers(&self) -> Option<RequestId> {
@@ -291,6 +341,7 @@ impl Message {
             | Message::Certificates { id, .. }
             | Message::Stored { id, .. }
             | Message::Fetched { id, .. }
+            | Message::Tally { id, .. }
             | Message::Wanted { id, .. } => Some(*id),
             Message::Ping { .. }
             | Message::GetState { .. }
@@ -301,6 +352,8 @@ impl Message {
             | Message::Store { .. }
             | Message::Fetch { .. }
             | Message::Offer { .. }
+            | Message::Count { .. }
+            | Message::GetTally { .. }
             | Message::Announce { .. }
             | Message::Witness { .. }
             | Message::Evidence { .. }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crate::event::{LookupId, RecordId};
+use crate::event::{LookupId, RecordId, TallyId};
 use crate::health::Health;
 use crate::key::RingKey;
 use crate::limits::{MAX_REQUESTS, MIN_PATIENCE, PACE_SAMPLES};
@@ -44,6 +44,10 @@ pub(crate) enum Purpose {
     Offered,
     /// That a member keeps a record that it missed.
     Copied,
+    /// That a member keeps a count.
+    Counting(TallyId),
+    /// A page of a member's tally, or the certificates of those who have counted there.
+    Reading(TallyId),
 }
 
 impl Purpose {
@@ -62,9 +66,18 @@ impl Purpose {
             Message::ViewIs { .. } => matches!(self, Purpose::Contact | Purpose::FinalView(_)),
             Message::Unchanged { .. } => matches!(self, Purpose::Contact | Purpose::FinalView(_)),
             Message::Certificates { .. } => {
-                matches!(self, Purpose::Certificates(_) | Purpose::Accused)
+                matches!(
+                    self,
+                    Purpose::Certificates(_) | Purpose::Accused | Purpose::Reading(_)
+                )
             }
-            Message::Stored { .. } => matches!(self, Purpose::Storing(_) | Purpose::Copied),
+            Message::Stored { .. } => {
+                matches!(
+                    self,
+                    Purpose::Storing(_) | Purpose::Copied | Purpose::Counting(_)
+                )
+            }
+            Message::Tally { .. } => matches!(self, Purpose::Reading(_)),
             Message::Fetched { .. } => matches!(self, Purpose::Fetching(_)),
             Message::Wanted { .. } => matches!(self, Purpose::Offered),
             // A ping asks who lives, and `Pong` says whether that is a member.
@@ -84,6 +97,14 @@ impl Purpose {
     pub(crate) fn record(self) -> Option<RecordId> {
         match self {
             Purpose::Storing(id) | Purpose::Fetching(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The operation on a tally that the request belongs to.
+    pub(crate) fn tally(self) -> Option<TallyId> {
+        match self {
+            Purpose::Counting(id) | Purpose::Reading(id) => Some(id),
             _ => None,
         }
     }

@@ -14,6 +14,7 @@
 
 mod records;
 mod routes;
+mod tallies;
 
 use std::convert::Infallible;
 
@@ -99,6 +100,10 @@ mod kind {
     pub(super) const FALSE_ACCUSATION: u8 = 33;
     pub(super) const DELIVERED: u8 = 34;
     pub(super) const OWN: u8 = 35;
+    /// From here on unknown to release 0.2.
+    pub(super) const COUNT: u8 = 36;
+    pub(super) const GET_TALLY: u8 = 37;
+    pub(super) const TALLY: u8 = 38;
 }
 
 pub(crate) type Encoded = Result<(), minicbor::encode::Error<Infallible>>;
@@ -322,6 +327,8 @@ fn field_count(kind: u8) -> Result<u64, DecodeError> {
         kind::STORE | kind::STORED | kind::FETCH | kind::FETCHED => Ok(3),
         kind::OFFER | kind::WANTED | kind::CONFIRM => Ok(3),
         kind::TAKEN_ON => Ok(2),
+        kind::TALLY => Ok(3),
+        kind::COUNT | kind::GET_TALLY => Ok(4),
         kind::DELIVERED => Ok(3),
         kind::STATE => Ok(4),
         kind::ROUTE | kind::REACHED => Ok(5),

@@ -23,6 +23,7 @@ mod restart;
 mod routes;
 mod secure;
 mod steps;
+mod tallies;
 mod traces;
 mod trials;
 mod worth;

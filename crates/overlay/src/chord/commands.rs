@@ -145,6 +145,8 @@ impl Chord {
         self.settle(now);
         self.operations
             .fail_all(&mut cx!(self, now), LookupFailure::Left);
+        self.tallies
+            .fail_all(&mut cx!(self, now), LookupFailure::Left);
         self.routing.stop(&mut cx!(self, now));
         self.shared.requests.forget(|_| true);
         Ok(())

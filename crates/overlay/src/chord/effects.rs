@@ -9,6 +9,7 @@ use crate::group::audit::pass_to_neighbours;
 use crate::key::RingKey;
 use crate::known::Known;
 use crate::lookup::inquiry::{Around, Asker, Found, Inquiry, LookupEnd};
+use crate::tally::Own;
 
 impl Chord {
     /// Does what the last step of a machine has left for others, and what follows from that: each
@@ -85,6 +86,13 @@ impl Chord {
                 let (keeping, neighbours) = (&mut self.keeping, &self.neighbours);
                 self.operations
                     .looked_up(cx, keeping, neighbours, id, end.result);
+            }
+            Asker::Tally(id) => {
+                let own = Own {
+                    keeping: &mut self.counts,
+                    neighbours: &self.neighbours,
+                };
+                self.tallies.looked_up(cx, own, id, end.result);
             }
             Asker::Route(id) => self.routing.looked_up(cx, id, end.result),
             Asker::Audit => {}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::time::Duration;
 
-use crate::event::{Event, LookupFailure, LookupId, RecordId, RouteId};
+use crate::event::{Event, LookupFailure, LookupId, RecordId, RouteId, TallyId};
 use crate::key::{Offset, RingKey};
 use crate::view::SignedHeader;
 
@@ -38,6 +38,8 @@ pub(crate) enum Asker {
     Probe,
     /// The members around a record's point.
     Record(RecordId),
+    /// The members around the point of a name that is counted.
+    Tally(TallyId),
     /// A message whose point's owner is wanted.
     Route(RouteId),
 }

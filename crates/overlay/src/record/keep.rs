@@ -231,7 +231,8 @@ impl Keeping {
 }
 
 /// The members around this one, as far as it and its neighbours say: itself among them.
-struct Vicinity {
+#[derive(Debug)]
+pub(crate) struct Vicinity {
     me: RingKey,
     g: usize,
     /// In the order of their keys.
@@ -239,7 +240,7 @@ struct Vicinity {
 }
 
 impl Vicinity {
-    fn new(cx: &Cx<'_>, group: &Neighbours) -> Vicinity {
+    pub(crate) fn new(cx: &Cx<'_>, group: &Neighbours) -> Vicinity {
         let views = group.members().iter();
         let views = views.filter_map(|key| group.view_of(key));
         let named = views.flat_map(|view| view.group.iter().copied());
@@ -268,7 +269,7 @@ impl Vicinity {
 
     /// Whether this member takes what stands at `point`: if it ought to, or others may well think
     /// so.
-    fn takes(&self, point: &RingKey) -> bool {
+    pub(crate) fn takes(&self, point: &RingKey) -> bool {
         let generous = self.g.saturating_mul(2).saturating_sub(1);
         around(point, generous, self.keys.iter().copied()).contains(&self.me)
     }

@@ -15,7 +15,7 @@ mod keep;
 mod store;
 
 pub(crate) use find::Operations;
-pub(crate) use keep::Keeping;
+pub(crate) use keep::{Keeping, Vicinity};
 
 use sha2::{Digest, Sha256};
 

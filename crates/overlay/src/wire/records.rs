@@ -2,7 +2,7 @@
 
 use minicbor::{Decoder, Encoder};
 
-use super::routes::read_of_routes;
+use super::tallies::read_of_tallies;
 use super::{
     DecodeError, Encoded, keys, kind, read_bounded, read_fixed, read_key, read_keys, read_length,
 };
@@ -59,7 +59,7 @@ impl Message {
                 e.array(2)?.u8(kind::STATEMENT)?.bytes(statement)?;
                 Ok(())
             }
-            _ => self.write_of_routes(e),
+            _ => self.write_of_tallies(e),
         }
     }
 }
@@ -120,7 +120,7 @@ pub(super) fn read_of_records(d: &mut Decoder<'_>, kind: u8) -> Result<Message, 
         kind::STATEMENT => Message::Statement {
             statement: read_bounded(d, 1, MAX_STATEMENT)?,
         },
-        _ => return read_of_routes(d, kind),
+        _ => return read_of_tallies(d, kind),
     })
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use ringway_overlay::{
-    Accusation, Chord, Credentials as _, Destination, Membership, Message, Record, RingKey,
+    Accusation, Chord, Count, Credentials as _, Destination, Membership, Message, Record, RingKey,
     SignedHeader, View, between,
 };
 
@@ -19,6 +19,8 @@ enum Act {
     Lookup(u8),
     Get(u8),
     Put(Record),
+    Count(u8, u64),
+    Tally(u8),
     Route(u8),
     Leave,
     Resume(u8),
@@ -111,6 +113,44 @@ fn any_record() -> impl Strategy<Value = Record> {
     )
 }
 
+fn any_count() -> impl Strategy<Value = (RingKey, Count)> {
+    let who = (any_key(), any_key(), any::<bool>(), any_key());
+    (who, 0..4_u64, 900..2_000_u64).prop_map(|((author, signer, own, point), count, expires)| {
+        let signer = if own { author } else { signer };
+        let statement = Count::statement(&author, &point, count, expires);
+        let signature = Notary::new(signer).sign(&statement);
+        let count = Count {
+            author,
+            count,
+            expires,
+            signature,
+        };
+        (point, count)
+    })
+}
+
+fn any_message_of_tallies() -> impl Strategy<Value = Message> {
+    let id = 0..4_u64;
+    let counts = proptest::collection::vec(any_count(), 0..9);
+    let after = proptest::option::of(any_key());
+    prop_oneof![
+        (id.clone(), any_count()).prop_map(|(id, (point, count))| Message::Count {
+            id,
+            point,
+            count
+        }),
+        (id.clone(), any_key(), after).prop_map(|(id, point, after)| Message::GetTally {
+            id,
+            point,
+            after
+        }),
+        (id, counts).prop_map(|(id, counts)| Message::Tally {
+            id,
+            counts: counts.into_iter().map(|(_, count)| count).collect(),
+        }),
+    ]
+}
+
 fn any_message_of_records() -> impl Strategy<Value = Message> {
     let id = 0..4_u64;
     let points = proptest::collection::vec(any_key(), 0..16);
@@ -133,6 +173,7 @@ fn any_message() -> impl Strategy<Value = Message> {
         any_message_of_rings(),
         any_message_of_groups(),
         any_message_of_records(),
+        any_message_of_tallies(),
         any_message_of_routes()
     ]
 }
@@ -218,6 +259,8 @@ fn act() -> impl Strategy<Value = Act> {
         1 => any::<u8>().prop_map(Act::Lookup),
         1 => any::<u8>().prop_map(Act::Get),
         1 => any_record().prop_map(Act::Put),
+        1 => (any::<u8>(), 0..4_u64).prop_map(|(n, count)| Act::Count(n, count)),
+        1 => any::<u8>().prop_map(Act::Tally),
         1 => any::<u8>().prop_map(Act::Route),
         1 => Just(Act::Leave),
         1 => place().prop_map(Act::Resume),
@@ -248,6 +291,7 @@ fn with_id(message: Message, id: u64) -> Message {
         Message::Stored { number, .. } => Message::Stored { id, number },
         Message::Fetched { record, .. } => Message::Fetched { id, record },
         Message::Wanted { points, .. } => Message::Wanted { id, points },
+        Message::Tally { counts, .. } => Message::Tally { id, counts },
         Message::TakenOn { .. } => Message::TakenOn { ids: vec![id] },
         Message::Reached {
             label,
@@ -310,6 +354,8 @@ proptest! {
                 Act::Lookup(n) => drop(chord.lookup(now, key(n))),
                 Act::Get(n) => drop(chord.get(now, key(n))),
                 Act::Put(record) => drop(chord.put(now, record)),
+                Act::Count(n, count) => drop(chord.count(now, key(n), count, 1_500)),
+                Act::Tally(n) => drop(chord.tally(now, key(n))),
                 Act::Route(n) => {
                     let to = if n & 1 == 0 { Destination::Member(key(n | 4)) } else { Destination::Point(key(n)) };
                     _ = chord.route(now, to, &[n]);

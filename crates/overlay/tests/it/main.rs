@@ -14,6 +14,7 @@ mod messages;
 mod records;
 mod releases;
 mod routes;
+mod tallies;
 mod ways;
 
 use std::sync::{Arc, Mutex};

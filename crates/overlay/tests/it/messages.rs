@@ -1,7 +1,7 @@
 //! The bytes of messages.
 
 use proptest::prelude::*;
-use ringway_overlay::{Accusation, Header, Message, Record, RingKey, SignedHeader, View};
+use ringway_overlay::{Accusation, Count, Header, Message, Record, RingKey, SignedHeader, View};
 
 use crate::Notary;
 
@@ -118,6 +118,27 @@ fn record() -> impl Strategy<Value = Record> {
     )
 }
 
+fn count() -> impl Strategy<Value = Count> {
+    let parts = (key(), any::<u64>(), any::<u64>(), any::<[u8; 32]>());
+    parts.prop_map(|(author, count, expires, half)| Count {
+        author,
+        count,
+        expires,
+        signature: [half, half].concat().try_into().expect("64 bytes"),
+    })
+}
+
+fn message_of_tallies() -> impl Strategy<Value = Message> {
+    let id = any::<u64>;
+    let counts = proptest::collection::vec(count(), 0..=8);
+    prop_oneof![
+        (id(), key(), count()).prop_map(|(id, point, count)| Message::Count { id, point, count }),
+        (id(), key(), proptest::option::of(key()))
+            .prop_map(|(id, point, after)| Message::GetTally { id, point, after }),
+        (id(), counts).prop_map(|(id, counts)| Message::Tally { id, counts }),
+    ]
+}
+
 fn message_of_records() -> impl Strategy<Value = Message> {
     let id = any::<u64>;
     let points = |least| proptest::collection::vec(key(), least..=16);
@@ -132,6 +153,7 @@ fn message_of_records() -> impl Strategy<Value = Message> {
         (id(), points(0)).prop_map(|(id, points)| Message::Wanted { id, points }),
         proptest::collection::vec(any::<u8>(), 1..=1_000)
             .prop_map(|statement| Message::Statement { statement }),
+        message_of_tallies(),
         message_of_routes(),
     ]
 }
