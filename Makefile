@@ -7,7 +7,7 @@ part = @testbed/loop/part.sh
 
 .PHONY: help setup setup-tests setup-bench setup-package demo release install package test-packages quick test attack test-long format lint docs deny
 .PHONY: check tidy older model kernels fuzz loop report bench bench-transport bench-dtl bench-overlay
-.PHONY: bench-overlay-real bench-kademlia bench-gate
+.PHONY: bench-overlay-real bench-kademlia bench-gate bench-trinity
 
 help: ## list the targets, and how long each takes
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -148,6 +148,11 @@ bench-kademlia: setup ## lookups beside libp2p's Kademlia: target/bench/kademlia
 		target/release/ringway-bench overlay --real --only-lookups --json --beside target/release/overlay-peers $(KADEMLIA) > target/bench/kademlia.json
 	target/release/ringway-bench overlay --memory --json >> target/bench/kademlia.json
 	@cat target/bench/kademlia.json
+
+bench-trinity: setup-tests ## count mail in a ring of 20 routers, 500 queries a second: target/bench/trinity.json; minutes
+	$(CARGO) build --locked --package ringway --bin ringway --example trinity
+	$(CARGO) test --locked --package ringway --test it trinity::fifth
+	@cat target/bench/trinity.json
 
 report: ## make docs/benchmarks.md from benches/results; seconds
 	$(CARGO) run --locked --quiet --package ringway-bench -- report

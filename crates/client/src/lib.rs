@@ -20,7 +20,7 @@
 //! | [`mail`], [`events`] | messages; what happens at a member |
 //! | [`place`] | where a member's daemon is reached |
 //! | [`connection`], [`descriptor`] | one request and its answers; an open file beside it |
-//! | [`message`] | the messages: a request in, replies out; [`streams`]: those about services |
+//! | [`message`] | the messages: a request in, replies out; [`streams`], [`tallies`]: those about services and counts |
 //! | [`leave`] | those by which a member leaves its ring |
 //! | `limited_by` | why a transfer is not faster |
 //! | [`text`] | paths in JSON, and what may be shown of strangers' words |
@@ -38,6 +38,7 @@ pub mod message;
 pub mod place;
 pub mod stream;
 pub mod streams;
+pub mod tallies;
 pub mod text;
 pub mod versions;
 

@@ -18,6 +18,7 @@ use crate::leave::LeaveOptions;
 pub use crate::limited_by::LimitedBy;
 use crate::limits::MAX_RELEASE;
 use crate::streams::{ServiceStatus, StreamStatus};
+use crate::tallies::{CountLeft, CountsToLeave, TallyFound};
 use crate::text::printable;
 use crate::versions::{CONTROL, RELEASE};
 
@@ -181,6 +182,13 @@ pub enum Request {
         /// The name that its author gave it.
         name: String,
     },
+    /// Leave what this router has counted: one [`Reply::CountLeft`] each. Routers only.
+    Count(CountsToLeave),
+    /// Read what routers have counted under a name: answered by one [`Reply::Tally`]. Routers only.
+    Tally {
+        /// 1 to 64 bytes.
+        name: String,
+    },
     /// The members that this one knows of: one [`Reply::Member`] each, by name.
     Members,
     /// The services that a peer offers to this member, or this member's own: one
@@ -317,6 +325,10 @@ pub enum Reply {
     Stored(RecordStored),
     /// To [`Request::Get`].
     Record(RecordFound),
+    /// To [`Request::Count`].
+    CountLeft(CountLeft),
+    /// To [`Request::Tally`].
+    Tally(TallyFound),
     /// To [`Request::Members`].
     Member(Box<KnownMember>),
     /// To [`Request::Services`].

@@ -8,10 +8,12 @@ mod reason;
 mod server;
 mod socket;
 mod stream_server;
+mod tallies;
 
 pub use message::*;
 use ringway_client::message;
 pub use ringway_client::streams::{ServiceStatus, StreamStatus};
+pub use ringway_client::tallies::{CountLeft, CountsToLeave, NamedCount, RouterCount, TallyFound};
 pub use ringway_client::{ClientError, Connection as Client};
 pub use socket::{ControlPlace, ControlServerError, ControlSocket};
 

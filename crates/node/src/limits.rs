@@ -11,6 +11,7 @@ mod renewal;
 mod rotation;
 mod sso;
 mod streams;
+mod tallies;
 mod transfer;
 
 pub use address::*;
@@ -24,6 +25,7 @@ pub use renewal::*;
 pub use rotation::*;
 pub use sso::*;
 pub use streams::*;
+pub use tallies::*;
 pub use transfer::*;
 
 pub use ringway_client::limits::{CONTROL_LINE, MAX_RELEASE};

@@ -298,7 +298,7 @@ fn refused_words_are_found_as_words_only() {
 #[test]
 fn pages_name_files_that_exist() {
     let mut files = Vec::new();
-    for folder in ["crates", "sim", "testbed", "benches", "fuzz"] {
+    for folder in ["crates", "sim", "testbed", "benches", "fuzz", "examples"] {
         walk(&root().join(folder), "rs", &mut files);
     }
     let known: Vec<String> = files

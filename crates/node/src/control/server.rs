@@ -310,6 +310,8 @@ impl Services {
                 let found = self.get(&peer, name).await?;
                 answers.send(&Reply::Record(found)).await?;
             }
+            Request::Count(counts) => self.leave_counts(counts, answers).await?,
+            Request::Tally { name } => self.tally(name, answers).await?,
             _ => return Err(Failure::Failed(NOT_DONE.to_owned())),
         }
         Ok(())
@@ -703,7 +705,7 @@ impl Services {
     }
 }
 
-fn checked_name(name: &str) -> Result<(), Failure> {
+pub(super) fn checked_name(name: &str) -> Result<(), Failure> {
     if (1..=MAX_RECORD_NAME).contains(&name.len()) {
         return Ok(());
     }

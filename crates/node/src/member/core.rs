@@ -24,6 +24,7 @@ mod lookups;
 mod network;
 mod own_hello;
 mod routers;
+mod tallies;
 mod transports;
 mod versions;
 mod ways;
@@ -286,6 +287,9 @@ impl Core {
     pub(super) fn send_overlay(&mut self) -> bool {
         let mut moved = false;
         while let Some(transmit) = self.chord.as_mut().and_then(Chord::poll_transmit) {
+            if self.keeps_back(transmit.to, &transmit.message) {
+                continue;
+            }
             let message = LinkMessage::Overlay(transmit.message.encode().into());
             self.overlay.sent += 1;
             self.send_to_router(transmit.to, message);

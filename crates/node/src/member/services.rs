@@ -21,6 +21,7 @@ mod relay;
 mod returns;
 mod ring;
 mod routed;
+mod tallies;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -128,6 +129,7 @@ services! {
     punch: punch::Punch,
     lookups: lookups::Lookups,
     records: records::Records,
+    tallies: tallies::Tallies,
     routed: routed::RoutedMessages,
     returns: returns::Returns,
     membership: membership::Membership,

@@ -121,6 +121,7 @@ impl Operations {
             best: BTreeMap::new(),
         };
         self.running.insert(id, operation);
+        // What is counted all the time needs no lookup each time.
         let known = self.groups.get(cx.now, &point).map(<[RingKey]>::to_vec);
         if let Some(group) = known {
             if let Some(operation) = self.running.get_mut(&id) {
@@ -244,6 +245,7 @@ impl Operations {
                         credentials.admit(author, certificate);
                     }
                 }
+                // Also those that it has not proven: they are not asked for again.
                 operation.authors_came(cx, from, members);
             }
             _ => {

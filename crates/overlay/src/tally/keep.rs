@@ -106,6 +106,7 @@ impl Keeping {
         }
         let unix = cx.trust.unix_time(cx.now).unwrap_or_default();
         let vicinity = Vicinity::new(cx, group);
+        // While there is room, those whom a change of neighbours makes keepers again have them.
         let much = self.len() > MAX_COUNTS / 2;
         let far: Vec<RingKey> = if much {
             let points = self.store.points();

@@ -28,6 +28,7 @@ impl Message {
             }
             Message::Tally { id, counts } => {
                 e.array(3)?.u8(kind::TALLY)?.u64(*id)?;
+                // Keepers give no more; a longer list would not fit.
                 let few = counts.len().min(COUNTS_IN_MESSAGE);
                 e.array(u64::try_from(few).unwrap_or(0))?;
                 for count in counts.iter().take(few) {
@@ -54,6 +55,7 @@ pub(super) fn read_of_tallies(d: &mut Decoder<'_>, kind: u8) -> Result<Message, 
         },
         kind::TALLY => {
             let id = d.u64()?;
+            // Bounded before anything is taken up.
             let length = read_length(d, 0, COUNTS_IN_MESSAGE)?;
             let counts: Result<_, DecodeError> = (0..length).map(|_| read_count(d)).collect();
             Message::Tally {

@@ -46,6 +46,7 @@ mod streams;
 mod supervised;
 mod told;
 mod transports;
+mod trinity;
 mod unencrypted;
 mod upgrade;
 mod usage;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ringway_testbed::{Program, Ring, RingBuilder, TestbedError, wait_until};
 use serde_json::Value;
 
+use super::trinity::{leave, network, tally, window};
 use super::{not_tested, ping_until_answered, program, random_bytes, transfer_when};
 
 /// The release before.
@@ -170,4 +171,35 @@ fn older_ring_is_upgraded_one_by_one() {
     path_when(&ring, "lima", "oslo", |path| path["link_version"] == 3);
     let members = ring.owner_call(&["ring", "members"]).unwrap();
     assert_eq!(members.len(), 3, "{members:?}");
+}
+
+/// Routers of this build keep counts. One of the release before is sent none of them, so that
+/// nothing is malformed to it, and it stays in the ring.
+#[test]
+fn counts_spare_routers_of_the_release_before() {
+    let Some(older) = older_or_skip("counts_spare_routers_of_the_release_before") else {
+        return;
+    };
+    let builder = RingBuilder::new(older).router("oslo");
+    let builder = ["mx0", "mx1", "mx2"].iter().fold(builder, |builder, name| {
+        builder.router(name).running(&program())
+    });
+    let ring = builder.start().unwrap();
+    ring.wait_until_settled().unwrap();
+    let (window, start) = window();
+    for (router, count) in [("mx0", 3), ("mx1", 4), ("mx2", 5)] {
+        leave(&ring, router, &[(network(1), count)], start, window);
+    }
+    let found = tally(&ring, "mx1", &network(1), start);
+    let mut counts: Vec<u64> = found.counts.iter().map(|count| count.count).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [3, 4, 5], "{found:?}");
+    assert_eq!(found.group, 4, "{found:?}");
+    let oslo = ring.member("oslo").unwrap();
+    let malformed = &oslo.status().unwrap()["counters"]["overlay_messages_malformed"];
+    assert_eq!(malformed.as_u64().unwrap_or_default(), 0, "{malformed}");
+    ring.wait_until_settled().unwrap();
+    for (from, to) in [("oslo", "mx1"), ("mx2", "oslo")] {
+        ping_until_answered(&ring, from, to);
+    }
 }

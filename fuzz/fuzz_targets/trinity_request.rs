@@ -1,0 +1,13 @@
+#![no_main]
+//! What the example `trinity` reads of Postfix.
+
+#[path = "../../examples/trinity/request.rs"]
+mod request;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let mut request = request::Request::default();
+    let lines = data.split(|byte| *byte == b'\n');
+    let whole = lines.fold(true, |whole, line| request.take(line) && whole);
+    assert!(request.instance.chars().count() <= 64);
+    assert!(whole || request.client.is_none() || data.contains(&b'='));
+});
