@@ -4,6 +4,7 @@
 //! The last reply to a request is always [`Reply::Done`] or [`Reply::Error`].
 
 mod inbox;
+mod reach;
 mod records;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use self::inbox::{HookStatus, InboxItem};
+pub use self::reach::{PathStatus, PathsStatus, Pong, RouteFound};
 pub use self::records::{RecordFound, RecordStored};
 use crate::leave::LeaveOptions;
 pub use crate::limited_by::LimitedBy;
@@ -104,6 +106,9 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<u64>,
     },
+    /// Queue several files and folders, or some for several peers: answered by one
+    /// [`Reply::Transfer`] for each peer.
+    SendAll(Box<super::send_all::SendAll>),
     /// All transfers this daemon knows: one [`Reply::Transfer`] each, oldest first.
     Transfers,
     /// Follow one transfer: a [`Reply::Transfer`] about ten times a second until it has ended.
@@ -589,6 +594,24 @@ pub struct TransferStatus {
     pub size: u64,
     /// Bytes verified by the receiver (receive) or handed to the network (send).
     pub bytes: u64,
+    /// `file`, `folder`, or `several` files and folders.
+    #[serde(default = "file")]
+    pub kind: String,
+    /// Files, folders and links in it, of a folder or several, once that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entries: Option<u64>,
+    /// How many of them are files, while it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<u64>,
+    /// How many files are through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files_done: Option<u64>,
+    /// What transfers of one command to several members have in common, 32 hex digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// What a person should know of it: what is left out, or arrives under another name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Bytes per second over the last second; while data does not flow, the mean over the time
     /// that it did, and none if it never did.
     pub rate: Option<f64>,
@@ -646,6 +669,11 @@ pub struct TransferStatus {
     pub ended: Option<u64>,
 }
 
+/// Of daemons that say nothing of kinds.
+fn file() -> String {
+    "file".to_owned()
+}
+
 /// Figures of a transfer's connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathReport {
@@ -666,92 +694,6 @@ pub struct PathReport {
     pub packets_sent: u64,
     /// Packets lost.
     pub packets_lost: u64,
-}
-
-/// All ways to one peer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PathsStatus {
-    /// Name of the peer.
-    pub peer: String,
-    /// True if there is a link with it now.
-    pub linked: bool,
-    /// Why there is none, if there is none.
-    pub reason: Option<String>,
-    /// Version of the link protocol that the link is of, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link_version: Option<u8>,
-    /// What the peer's build speaks, and what is spoken here, where that leaves no common version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub other_version: Option<String>,
-    /// The one in use first.
-    pub paths: Vec<PathStatus>,
-}
-
-impl PathsStatus {
-    /// Why there is no link, as far as that is known: the peer's version, or why the last attempts
-    /// to connect failed, each with its address.
-    pub fn last_errors(&self) -> impl Iterator<Item = &str> {
-        let failed = self.paths.iter();
-        let failed = failed.filter_map(|path| path.last_error.as_deref());
-        self.other_version.as_deref().into_iter().chain(failed)
-    }
-}
-
-/// One way to a peer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PathStatus {
-    /// Such as `udp://192.0.2.1:4000`.
-    pub address: String,
-    /// Name of the router, if that is a `relay://` address and the name is known here.
-    pub via: Option<String>,
-    /// `messages` if the link's messages leave over it now, `files` if transfers may; none if it
-    /// is not used.
-    pub used_for: Option<String>,
-    /// True if the peer's HELLO names it.
-    pub advertised: bool,
-    /// The cost that counts; less is better.
-    pub cost: u32,
-    /// True if the user calls it metered.
-    pub metered: bool,
-    /// How long messages take: `interactive`, `seconds` or `minutes`.
-    pub latency: String,
-    /// Largest message in bytes.
-    pub mtu: u32,
-    /// Milliseconds out over it and back over any, once measured.
-    pub rtt_ms: Option<f64>,
-    /// Share of the latest probes that were lost, 0 to 1; none where the peer has never answered,
-    /// or there is no link that would probe.
-    pub loss: Option<f64>,
-    /// Seconds since the peer was last shown to receive over it, by a probe or by a PING.
-    pub proven_s: Option<f64>,
-    /// Seconds since something last came in over it.
-    pub heard_s: Option<f64>,
-    /// Seconds since the peer last answered a PING there.
-    pub validated_s: Option<f64>,
-    /// Why it is or is not used.
-    pub reason: String,
-    /// Why the last attempt to connect to it failed; none if it did not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_error: Option<String>,
-}
-
-/// One answer, or its absence, to a ping.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Pong {
-    /// Counts from 1.
-    pub sequence: u32,
-    /// Name of the peer.
-    pub peer: String,
-    /// The address used, such as `udp://192.0.2.1:4000`.
-    pub address: Option<String>,
-    /// Name of the router, if that is a `relay://` address and the name is known here.
-    pub via: Option<String>,
-    /// Round-trip time in milliseconds; none when no answer within the time.
-    pub rtt_ms: Option<f64>,
-    /// How many ways through the ring it took, the last of which is straight to the peer; none if
-    /// it was not to go through the ring.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ways: Option<u32>,
 }
 
 /// A member of the ring, as far as the one that is asked knows it.
@@ -782,19 +724,4 @@ pub struct KnownMember {
     /// How it is known: `certificate` (seen in a handshake, a lookup or DNS), `link`, `transfer`,
     /// `owner` (the owner's list).
     pub known_from: Vec<String>,
-}
-
-/// Outcome of a lookup through the overlay.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RouteFound {
-    /// The point looked for, 64 hex digits.
-    pub target: String,
-    /// The router responsible for it.
-    pub owner: RouterRef,
-    /// Whether several routers agree on it; if not, it is the best answer and may be a lie.
-    pub verified: bool,
-    /// The first router that answered at each step; empty when the answer was known here.
-    pub hops: Vec<RouterRef>,
-    /// Milliseconds from question to answer.
-    pub elapsed_ms: f64,
 }

@@ -5,6 +5,7 @@ mod descriptor;
 mod members;
 mod messages;
 mod reason;
+mod send_all;
 mod server;
 mod socket;
 mod stream_server;
@@ -12,6 +13,7 @@ mod tallies;
 
 pub use message::*;
 use ringway_client::message;
+pub use ringway_client::send_all::{Handed, SendAll, SendPath};
 pub use ringway_client::streams::{ServiceStatus, StreamStatus};
 pub use ringway_client::tallies::{CountLeft, CountsToLeave, NamedCount, RouterCount, TallyFound};
 pub use ringway_client::{ClientError, Connection as Client};

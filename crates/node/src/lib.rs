@@ -85,6 +85,7 @@ mod zone;
 
 pub use clock::date_of;
 pub use embedded::{Member, MemberError};
+pub use transfer::bundle::{PackError, Packed, WalkError, pack};
 
 /// Whether this build does not encrypt its links (feature `insecure`): for benchmarks only.
 pub const INSECURE: bool = cfg!(feature = "insecure");

@@ -2,6 +2,7 @@
 
 mod address;
 mod backup;
+mod bundle;
 mod link;
 mod members;
 mod message;
@@ -16,6 +17,7 @@ mod transfer;
 
 pub use address::*;
 pub use backup::*;
+pub use bundle::*;
 pub use link::*;
 pub use members::*;
 pub use message::*;

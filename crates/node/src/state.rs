@@ -1,5 +1,6 @@
 //! What a member keeps over restarts: its membership, routers it has known, its transfers.
 
+mod bundles;
 mod deadlines;
 
 use std::ffi::OsString;
@@ -62,7 +63,7 @@ pub(crate) const MIGRATIONS: &[&str] = &["
 ", "
     ALTER TABLE transfers ADD COLUMN ended INTEGER;
     ALTER TABLE transfers ADD COLUMN arrival TEXT;
-"];
+", bundles::MIGRATION];
 
 const SCHEMA: Schema = Schema {
     what: "state",
@@ -451,6 +452,7 @@ impl State {
             Some(_) => None,
             None => Some(record.path.as_os_str().as_bytes()),
         };
+        bundles::put(&connection, record).map_err(self.fail())?;
         connection
             .execute(
                 "INSERT INTO transfers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
@@ -561,8 +563,11 @@ impl State {
         let rows = statement
             .query_map([], transfer_record)
             .map_err(self.fail())?;
-        rows.collect::<rusqlite::Result<Vec<_>>>()
-            .map_err(self.fail())
+        let mut records = rows
+            .collect::<rusqlite::Result<Vec<_>>>()
+            .map_err(self.fail())?;
+        bundles::complete(&connection, &mut records).map_err(self.fail())?;
+        Ok(records)
     }
 }
 
@@ -607,6 +612,7 @@ fn transfer_record(row: &Row<'_>) -> rusqlite::Result<Record> {
         handed: row.get(17)?,
         ended: row.get(18)?,
         arrival: arrival.transpose().map_err(|_| invalid(19, "arrival"))?,
+        bundle: None,
     })
 }
 

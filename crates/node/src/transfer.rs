@@ -17,6 +17,8 @@
 //! Before it accepts, the receiver goes by its rules (`rules`), and may wait for a person
 //! (`inbox`), who is asked once: the sender comes again after `Come`, or by itself.
 //!
+//! Folders, and several files at once, travel as one content ([`bundle`]).
+//!
 //! A sender that gives a transfer up says so by closing the connection, and by `GiveUp` until the
 //! receiver has answered `GivenUp`: it may be away.
 //!
@@ -25,6 +27,7 @@
 
 mod arrival;
 mod arrived;
+pub(crate) mod bundle;
 mod cap;
 mod content;
 mod deadline;
@@ -33,6 +36,7 @@ mod give_up;
 mod hook;
 mod inbox;
 mod live;
+mod origin;
 mod patience;
 mod pipe;
 mod receive;
@@ -41,6 +45,7 @@ mod register;
 mod route;
 mod rules;
 mod send;
+mod send_all;
 mod service;
 #[cfg(test)]
 mod tests;
@@ -53,6 +58,7 @@ pub(crate) use self::deadline::KeptDeadline;
 pub(crate) use self::deadline::check as check_deadline;
 pub(crate) use self::record::{Direction, Phase, Record, TransferId};
 pub(crate) use self::send::ping;
+pub(crate) use self::send_all::{Form, SendAll};
 pub(crate) use self::service::{Setup, TransferError, Transfers};
 pub(crate) use self::to_send::ToSend;
 
@@ -60,4 +66,5 @@ pub(crate) use self::to_send::ToSend;
 #[cfg(feature = "fuzzing")]
 pub(crate) fn decode_anything(data: &[u8]) {
     wire::decode_anything(data);
+    bundle::decode_list(data);
 }

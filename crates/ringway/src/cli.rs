@@ -203,7 +203,7 @@ pub(crate) enum Command {
     /// which release they run
     #[command(after_help = MEMBERS_HELP)]
     Members,
-    /// Send a file to a member by name
+    /// Send files and folders to members by name
     Send(SendArgs),
     /// List what other members have offered, and accept or refuse what waits for an answer
     Inbox(InboxArgs),

@@ -67,7 +67,7 @@ pub(crate) async fn join(context: &Context, args: JoinArgs) -> Result<(), Failur
 fn welcome(context: &Context, home: &Path, joined: &Joined) -> Result<(), Failure> {
     show_joined(context, joined)?;
     let next = if service::begin(context, home)? {
-        "Next: `ringway send FILE PEER`; people in the group ringway can do so, too."
+        "Next: `ringway send PATH PEER`; people in the group ringway can do so, too."
     } else if home == Path::new(SERVICE_HOME) {
         "Next: `sudo systemctl enable --now ringway-node`."
     } else {

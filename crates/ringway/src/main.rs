@@ -50,6 +50,7 @@ mod records;
 mod request;
 mod rotate;
 mod run;
+mod send;
 mod service;
 mod sign_in;
 mod signals;

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap_complete::CompletionCandidate;
+use clap_complete::engine::{PathCompleter, ValueCompleter as _};
 use ringway_node::control::{KnownMember, Request};
 use ringway_node::versions::LINK;
 
@@ -87,6 +88,13 @@ pub(crate) fn complete_peer(current: &OsStr) -> Vec<CompletionCandidate> {
     fitting
         .map(|member| CompletionCandidate::new(member.name).help(member.role.map(Into::into)))
         .collect()
+}
+
+/// Files, and members: what `send` takes.
+pub(crate) fn complete_path_or_peer(current: &OsStr) -> Vec<CompletionCandidate> {
+    let mut candidates = PathCompleter::any().complete(current);
+    candidates.extend(complete_peer(current));
+    candidates
 }
 
 /// Asks the daemon of the home that the command line names.

@@ -45,7 +45,12 @@ pub(crate) async fn transfer(
 
 /// All transfers, oldest first.
 pub(crate) async fn transfers(context: &Context) -> Result<Vec<TransferStatus>, Failure> {
-    let replies = ask(context, &Request::Transfers).await?.all().await?;
+    all_transfers(ask(context, &Request::Transfers).await?).await
+}
+
+/// All transfers that are answered.
+pub(crate) async fn all_transfers(client: Client) -> Result<Vec<TransferStatus>, Failure> {
+    let replies = client.all().await?;
     replies
         .into_iter()
         .map(|reply| as_transfer(reply).ok_or_else(odd))

@@ -17,7 +17,7 @@ use crate::cli::{Cli, Command, GateCommand, MEANT, RingCommand, with_file};
 use crate::context::Context;
 use crate::{
     daemon, demo, doctor, forward, gate, inbox, leave, limits, members, msg, owner, pages, reach,
-    records, rotate, service, status, streams, transfers,
+    records, rotate, send, service, status, streams, transfers,
 };
 
 /// Where `ringway bench` went.
@@ -143,7 +143,7 @@ async fn dispatch(
         Command::Leave(args) => leave::run(context, &args).await?,
         Command::Status => status::status(context).await?,
         Command::Members => members::list(context).await?,
-        Command::Send(args) => transfers::send(context, &args).await?,
+        Command::Send(args) => send::send(context, &args).await?,
         Command::Inbox(args) => inbox::run(context, args).await?,
         Command::Transfers(args) => transfers::list(context, &args).await?,
         Command::Services(args) => streams::services(context, args).await?,

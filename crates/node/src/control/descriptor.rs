@@ -73,6 +73,11 @@ impl Caller {
         self.own || self.root
     }
 
+    /// What was handed over.
+    pub(super) fn take_file(self) -> Option<File> {
+        self.file
+    }
+
     /// The file that is to be sent, opened with the rights of the caller and no others. None if
     /// somebody has not handed it over who has to.
     pub(super) fn into_file(self, path: &Path) -> Option<ToSend<'_>> {

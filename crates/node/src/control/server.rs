@@ -38,7 +38,7 @@ use crate::transfer::{TransferError, Transfers, check_deadline};
 const WATCH: Duration = Duration::from_millis(100);
 /// What a member of the socket's group is told that names a file and does not hand it over: the
 /// daemon might read what that one may not.
-const NOT_HANDED: &str = "the file was not handed over, and only the daemon's own user may name one: send it by a `ringway` of this version";
+pub(super) const NOT_HANDED: &str = "the file was not handed over, and only the daemon's own user may name one: send it by a `ringway` of this version";
 /// What programs are told that ask for what this daemon does not do.
 pub(super) const NOT_DONE: &str = "this member daemon does not do that";
 /// Pause between two pings.
@@ -46,7 +46,7 @@ const PING_PAUSE: Duration = Duration::from_millis(500);
 
 /// What a transfer's priority comes from.
 #[derive(Clone, Copy, Debug)]
-enum Steering {
+pub(super) enum Steering {
     Fixed(Priority),
     /// A deadline in Unix seconds, which may ask for so much.
     By {
@@ -240,6 +240,7 @@ impl Services {
                 let status = self.send_file(&path, &peer, steering, caller).await?;
                 answers.send(&Reply::Transfer(Box::new(status))).await?;
             }
+            Request::SendAll(all) => self.send_all(*all, caller, answers).await?,
             Request::Transfers => self.list_transfers(answers).await?,
             Request::Watch { transfer } => self.watch(&transfer, answers).await?,
             Request::Priority { transfer, priority } => {
@@ -393,7 +394,7 @@ impl Services {
     }
 
     /// The priority that is asked for, or else the deadline that chooses it, if the caller may.
-    fn steering(
+    pub(super) fn steering(
         &self,
         asked: &AskedPriority,
         by: Option<u64>,

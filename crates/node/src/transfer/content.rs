@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bao_tree::io::outboard::{PostOrderOutboard, PreOrderOutboard};
@@ -16,17 +17,39 @@ use bao_tree::io::sync::{
 };
 use bao_tree::io::{BaoContentItem, Leaf, Parent};
 use bao_tree::{BaoTree, BlockSize, ChunkNum, ChunkRanges};
+use tokio::sync::OwnedSemaphorePermit;
 
+use super::bundle::{self, ListSlot, Manifest, Unpacking, Walked};
 use crate::limits::{FILE_EXTENSION_BYTES, FILE_NAME_BYTES, MISSING_RANGES};
-use crate::text::is_harmful;
+use crate::text::{is_harmful, printable};
 
 /// Chunk groups of 16 KiB: the unit that is verified, and 0.4 % of hashes on the wire.
 const BLOCK: BlockSize = BlockSize::from_chunk_log(4);
 
-/// A file to send, with its hash tree.
+/// What is sent: a file, or a bundle as if it were one.
+#[derive(Debug)]
+enum Content {
+    File(File),
+    /// A bundle as it was handed over, with what its list says.
+    Packed(File, Arc<Manifest>),
+    Walked(Box<Walked>),
+}
+
+impl bao_tree::io::sync::ReadAt for Content {
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Content::File(file) | Content::Packed(file, _) => {
+                bao_tree::io::sync::ReadAt::read_at(file, position, buffer)
+            }
+            Content::Walked(walked) => walked.read_at(position, buffer),
+        }
+    }
+}
+
+/// What is to be sent, with its hash tree.
 #[derive(Debug)]
 pub(super) struct Source {
-    file: File,
+    content: Content,
     tree: PostOrderOutboard<File>,
     pub(super) size: u64,
     pub(super) hash: blake3::Hash,
@@ -41,28 +64,58 @@ impl Source {
     }
 
     /// Reads `file` once, from its beginning; the hash tree goes to `tree_path`.
-    pub(super) fn read(mut file: File, tree_path: &Path) -> io::Result<Source> {
-        // Who has handed it over may have read from it.
-        file.rewind()?;
-        let hashed = Source::hash(file, tree_path);
+    pub(super) fn read(file: File, tree_path: &Path) -> io::Result<Source> {
+        let size = file.metadata()?.len();
+        Source::of(Content::File(file), size, tree_path)
+    }
+
+    /// The same of a bundle that was handed over, with a list of `head` bytes.
+    pub(super) fn packed(file: File, head: u64, tree_path: &Path) -> io::Result<Source> {
+        let list = Arc::new(bundle::read_list(&file, head)?);
+        let size = list.size();
+        Source::of(Content::Packed(file, list), size, tree_path)
+    }
+
+    /// The same of what was found in folders.
+    pub(super) fn walked(walked: Walked, tree_path: &Path) -> io::Result<Source> {
+        let size = walked.size();
+        Source::of(Content::Walked(Box::new(walked)), size, tree_path)
+    }
+
+    fn of(content: Content, size: u64, tree_path: &Path) -> io::Result<Source> {
+        let hashed = Source::hash(content, size, tree_path);
         if hashed.is_err() {
             remove_if_there(tree_path);
         }
         hashed
     }
 
-    fn hash(file: File, tree_path: &Path) -> io::Result<Source> {
-        let size = file.metadata()?.len();
+    fn hash(content: Content, size: u64, tree_path: &Path) -> io::Result<Source> {
         let tree = BaoTree::new(size, BLOCK);
         let tree_file = private_file(tree_path, true)?;
         let mut writer = BufWriter::new(tree_file);
-        let hash =
-            outboard_post_order(BufReader::with_capacity(1 << 20, &file), tree, &mut writer)?;
+        let hash = match &content {
+            Content::File(file) | Content::Packed(file, _) => {
+                let mut file = file;
+                // Who has handed it over may have read from it.
+                file.rewind()?;
+                let reader = BufReader::with_capacity(1 << 20, file);
+                outboard_post_order(reader, tree, &mut writer)?
+            }
+            Content::Walked(walked) => {
+                let reader = BufReader::with_capacity(1 << 20, walked.stream());
+                let hashed = outboard_post_order(reader, tree, &mut writer);
+                hashed.map_err(|error| match walked.changed() {
+                    Some(path) => io::Error::new(error.kind(), Changing(path, error)),
+                    None => error,
+                })?
+            }
+        };
         let data = writer
             .into_inner()
             .map_err(io::IntoInnerError::into_error)?;
         Ok(Source {
-            file,
+            content,
             tree: PostOrderOutboard {
                 root: hash,
                 tree,
@@ -74,6 +127,34 @@ impl Source {
         })
     }
 
+    /// The list of a bundle.
+    pub(super) fn list(&self) -> Option<&Arc<Manifest>> {
+        match &self.content {
+            Content::File(_) => None,
+            Content::Packed(_, list) => Some(list),
+            Content::Walked(walked) => Some(&walked.list),
+        }
+    }
+
+    /// What a person should know of what is sent: a line for each thing.
+    pub(super) fn notes(&self) -> Vec<String> {
+        match &self.content {
+            Content::Walked(walked) => walked.left_out.notes(),
+            Content::File(_) | Content::Packed(..) => Vec::new(),
+        }
+    }
+
+    /// Bytes that a single file has more than were sent: it has grown.
+    pub(super) fn grown_by(&self) -> u64 {
+        match &self.content {
+            Content::File(file) => {
+                let now = file.metadata().map_or(0, |metadata| metadata.len());
+                now.saturating_sub(self.size)
+            }
+            Content::Packed(..) | Content::Walked(_) => 0,
+        }
+    }
+
     /// Writes the chunks in `ranges`, each preceded by the hashes that prove it, and checks each on
     /// the way.
     pub(super) fn encode(
@@ -82,24 +163,49 @@ impl Source {
         sink: impl Write,
     ) -> Result<(), EncodeFailed> {
         use bao_tree::io::EncodeError;
-        match encode_ranges_validated(&self.file, &self.tree, ranges, sink) {
+        let walked = match &self.content {
+            Content::Walked(walked) => Some(walked),
+            Content::File(_) | Content::Packed(..) => None,
+        };
+        match encode_ranges_validated(&self.content, &self.tree, ranges, sink) {
             Ok(()) => Ok(()),
-            Err(EncodeError::LeafHashMismatch(_) | EncodeError::ParentHashMismatch(_)) => {
-                Err(EncodeFailed::Changed)
+            Err(EncodeError::LeafHashMismatch(chunk)) => {
+                let group = BLOCK.bytes().try_into().unwrap_or(u64::MAX);
+                let changed = walked.and_then(|all| all.changed_near(chunk.to_bytes(), group));
+                Err(EncodeFailed::Changed(changed))
             }
+            Err(EncodeError::ParentHashMismatch(_)) => Err(EncodeFailed::Changed(None)),
             Err(error) => match io::Error::from(error) {
-                error if error.kind() == io::ErrorKind::UnexpectedEof => Err(EncodeFailed::Changed),
+                error if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    let changed = walked.and_then(|walked| walked.changed());
+                    Err(EncodeFailed::Changed(changed))
+                }
                 error => Err(EncodeFailed::Io(error)),
             },
         }
     }
 }
 
+/// Something in a folder that cannot be read as it was found.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {}", printable(&.0.to_string_lossy(), 300), reason(.1))]
+struct Changing(PathBuf, io::Error);
+
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            "it has changed while it was read: send it again".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
 /// Why a file could not be sent to its end.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EncodeFailed {
+    /// With the file's path in a bundle.
     #[error("the file has changed since it was hashed")]
-    Changed,
+    Changed(Option<PathBuf>),
     #[error(transparent)]
     Io(io::Error),
 }
@@ -110,51 +216,131 @@ impl Drop for Source {
     }
 }
 
-/// A file on its way in.
+/// A file, or a bundle, on its way in.
 #[derive(Debug)]
 pub(super) struct Partial {
-    file: File,
+    data: Data,
     tree: PreOrderOutboard<File>,
     size: u64,
-    data_path: PathBuf,
+    /// For a bundle's list.
+    memory: Option<OwnedSemaphorePermit>,
+}
+
+/// Where its content goes.
+#[derive(Debug)]
+enum Data {
+    File { file: File, path: PathBuf },
+    Bundle(Box<Unpacking>),
+}
+
+impl bao_tree::io::sync::ReadAt for Data {
+    /// Reads zeros where nothing is, which verify as nothing.
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Data::File { file, .. } => ReadHoles(file).read_at(position, buffer),
+            Data::Bundle(bundle) => bundle.read_at(position, buffer),
+        }
+    }
+}
+
+impl Data {
+    fn has_begun(&self) -> io::Result<bool> {
+        match self {
+            Data::File { file, .. } => Ok(file.metadata()?.len() > 0),
+            Data::Bundle(bundle) => bundle.has_begun(),
+        }
+    }
+
+    fn write(&mut self, position: u64, data: &[u8]) -> io::Result<()> {
+        match self {
+            Data::File { file, .. } => file.write_all_at(position, data),
+            Data::Bundle(bundle) => bundle.write(position, data),
+        }
+    }
 }
 
 impl Partial {
-    /// Opens the partial file `stem.part` in `folder`, or begins one.
+    /// Opens the partial file `stem.part` in `folder`, or begins one. With a `list` of so many bytes
+    /// it is a bundle.
     pub(super) fn open(
         folder: &Path,
         stem: &str,
         size: u64,
         hash: blake3::Hash,
+        list: Option<u64>,
     ) -> io::Result<Partial> {
-        let data_path = folder.join(format!("{stem}.part"));
         let tree_path = folder.join(format!("{stem}.tree"));
         let tree = BaoTree::new(size, BLOCK);
-        let file = private_file(&data_path, false)?;
-        let data = private_file(&tree_path, false)?;
+        let data = match list {
+            None => {
+                let path = folder.join(format!("{stem}.part"));
+                let file = private_file(&path, false)?;
+                Data::File { file, path }
+            }
+            Some(head) => Data::Bundle(Box::new(Unpacking::open(folder, stem, size, head)?)),
+        };
+        let hashes = private_file(&tree_path, false)?;
         // Holes read as zeros, and zeros verify as nothing.
-        data.set_len(tree.outboard_size())?;
-        Ok(Partial {
-            file,
-            tree: PreOrderOutboard {
-                root: hash,
-                tree,
-                data,
-            },
+        hashes.set_len(tree.outboard_size())?;
+        let tree = PreOrderOutboard {
+            root: hash,
+            tree,
+            data: hashes,
+        };
+        let mut partial = Partial {
+            data,
+            tree,
             size,
-            data_path,
-        })
+            memory: None,
+        };
+        partial.find_list(list)?;
+        Ok(partial)
+    }
+
+    /// Reads a bundle's list if all of it is there: without it nothing is known of what follows.
+    fn find_list(&mut self, head: Option<u64>) -> io::Result<()> {
+        let (Some(head), Data::Bundle(_)) = (head, &self.data) else {
+            return Ok(());
+        };
+        let whole = ChunkRanges::from(ChunkNum(0)..ChunkNum::chunks(head));
+        let present = self.present(&whole)?;
+        match &mut self.data {
+            Data::Bundle(bundle) if (&whole - &present).is_empty() => bundle.read_list(),
+            _ => Ok(()),
+        }
+    }
+
+    /// What of `wanted` is here, by hashing it.
+    fn present(&self, wanted: &ChunkRanges) -> io::Result<ChunkRanges> {
+        let mut present = ChunkRanges::empty();
+        if self.data.has_begun()? {
+            for range in valid_ranges(&self.tree, &self.data, wanted) {
+                present |= ChunkRanges::from(range?);
+            }
+        }
+        Ok(present)
+    }
+
+    /// How many entries a bundle has, once its list is here.
+    pub(super) fn entries(&self) -> Option<u64> {
+        match &self.data {
+            Data::File { .. } => None,
+            Data::Bundle(bundle) => bundle.list().map(|list| list.entries().into()),
+        }
+    }
+
+    /// A bundle's list is shown there, and `memory` for it held as long as this lives.
+    pub(super) fn with_list_in(mut self, slot: ListSlot, memory: OwnedSemaphorePermit) -> Partial {
+        if let Data::Bundle(bundle) = &mut self.data {
+            bundle.show_list(slot);
+        }
+        self.memory = Some(memory);
+        self
     }
 
     /// What is not yet here, by hashing what is; and how many bytes are here.
     pub(super) fn missing(&self) -> io::Result<(ChunkRanges, u64)> {
-        let mut present = ChunkRanges::empty();
-        if self.file.metadata()?.len() > 0 {
-            let all = ChunkRanges::all();
-            for range in valid_ranges(&self.tree, ReadHoles(&self.file), &all) {
-                present |= ChunkRanges::from(range?);
-            }
-        }
+        let present = self.present(&ChunkRanges::all())?;
         let whole = ChunkRanges::from(ChunkNum(0)..ChunkNum::chunks(self.size).max(ChunkNum(1)));
         let missing = simplified(&whole - &present);
         let lacking = byte_count(&missing, self.size);
@@ -173,7 +359,7 @@ impl Partial {
             match item.map_err(io::Error::from)? {
                 BaoContentItem::Parent(Parent { node, pair }) => self.tree.save(node, &pair)?,
                 BaoContentItem::Leaf(Leaf { offset, data }) => {
-                    self.file.write_all_at(offset, &data)?;
+                    self.data.write(offset, &data)?;
                     let bytes = u64::try_from(data.len()).unwrap_or(u64::MAX);
                     received.fetch_add(bytes, Ordering::Relaxed);
                 }
@@ -185,38 +371,13 @@ impl Partial {
     /// Puts the complete file into `folder` under `name`, or under `name (2)` and so on if that is
     /// taken. The partial file stays beside it until [`Partial::discard`]: after a crash in
     /// between, this finds what it has put there.
-    pub(super) fn finish(&self, folder: &Path, name: &str) -> io::Result<PathBuf> {
-        self.file.set_len(self.size)?;
-        share_with_group(folder, &self.file)?;
-        self.file.sync_all()?;
-        let own = self.file.metadata()?;
-        for attempt in 1..1_000_u32 {
-            let path = folder.join(numbered(name, attempt));
-            match std::fs::hard_link(&self.data_path, &path) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    let there = std::fs::symlink_metadata(&path)?;
-                    if (there.dev(), there.ino()) != (own.dev(), own.ino()) {
-                        continue;
-                    }
-                }
-                // Some file systems know no hard links.
-                Err(_) => match self.rename_to(&path) {
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                    renamed => renamed?,
-                },
-            }
-            crate::home::sync_folder_of(&path)?;
-            return Ok(path);
+    ///
+    /// A bundle has names of its own. If it is more than one file or folder, the path is `folder`.
+    pub(super) fn finish(&mut self, folder: &Path, name: &str) -> io::Result<PathBuf> {
+        match &mut self.data {
+            Data::File { file, path } => finish_file(file, self.size, path, folder, name),
+            Data::Bundle(bundle) => bundle.finish(folder),
         }
-        let reason = "a thousand files of this name are there";
-        Err(io::Error::new(io::ErrorKind::AlreadyExists, reason))
-    }
-
-    fn rename_to(&self, path: &Path) -> io::Result<()> {
-        use rustix::fs::{CWD, RenameFlags, renameat_with};
-        let renamed = renameat_with(CWD, &self.data_path, CWD, path, RenameFlags::NOREPLACE);
-        Ok(renamed?)
     }
 
     /// Removes what has come so far.
@@ -224,7 +385,47 @@ impl Partial {
         for extension in ["part", "tree"] {
             remove_if_there(&folder.join(format!("{stem}.{extension}")));
         }
+        Unpacking::discard(folder, stem);
     }
+}
+
+fn finish_file(
+    file: &File,
+    size: u64,
+    data_path: &Path,
+    folder: &Path,
+    name: &str,
+) -> io::Result<PathBuf> {
+    file.set_len(size)?;
+    share_with_group(folder, file)?;
+    file.sync_all()?;
+    let own = file.metadata()?;
+    for attempt in 1..1_000_u32 {
+        let path = folder.join(numbered(name, attempt));
+        match std::fs::hard_link(data_path, &path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let there = std::fs::symlink_metadata(&path)?;
+                if (there.dev(), there.ino()) != (own.dev(), own.ino()) {
+                    continue;
+                }
+            }
+            // Some file systems know no hard links.
+            Err(_) => match rename_new(data_path, &path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                renamed => renamed?,
+            },
+        }
+        crate::home::sync_folder_of(&path)?;
+        return Ok(path);
+    }
+    let reason = "a thousand files of this name are there";
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, reason))
+}
+
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
 }
 
 /// A folder with the set-group-ID bit that its group may read is there for the people of that
@@ -237,7 +438,7 @@ fn share_with_group(folder: &Path, file: &File) -> io::Result<()> {
     Ok(())
 }
 
-fn remove_if_there(path: &Path) {
+pub(super) fn remove_if_there(path: &Path) {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             tracing::warn!(path = %path.display(), %error, "a file stays behind");
@@ -247,7 +448,7 @@ fn remove_if_there(path: &Path) {
 }
 
 /// Reads zeros behind the end, as a sparse file does before it.
-struct ReadHoles<'a>(&'a File);
+pub(super) struct ReadHoles<'a>(pub(super) &'a File);
 
 impl bao_tree::io::sync::ReadAt for ReadHoles<'_> {
     fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -296,7 +497,7 @@ pub(super) fn byte_count(ranges: &ChunkRanges, size: u64) -> u64 {
     bytes
 }
 
-fn private_file(path: &Path, truncate: bool) -> io::Result<File> {
+pub(super) fn private_file(path: &Path, truncate: bool) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)
@@ -307,7 +508,7 @@ fn private_file(path: &Path, truncate: bool) -> io::Result<File> {
         .open(path)
 }
 
-fn numbered(name: &str, attempt: u32) -> String {
+pub(super) fn numbered(name: &str, attempt: u32) -> String {
     if attempt == 1 {
         return name.to_owned();
     }
@@ -379,7 +580,7 @@ mod tests {
             let source = source(folder.path(), &data);
             prop_assert_eq!(source.hash, blake3::hash(&data));
 
-            let mut partial = Partial::open(folder.path(), "x", source.size, source.hash).unwrap();
+            let mut partial = Partial::open(folder.path(), "x", source.size, source.hash, None).unwrap();
             let (missing, present) = partial.missing().unwrap();
             prop_assert_eq!(present, 0);
             let bytes = encoded(&source, &missing);
@@ -390,7 +591,7 @@ mod tests {
             prop_assert!(first.is_err() || kept == bytes.len() || size == 0);
             drop(partial);
 
-            let mut partial = Partial::open(folder.path(), "x", source.size, source.hash).unwrap();
+            let mut partial = Partial::open(folder.path(), "x", source.size, source.hash, None).unwrap();
             let (missing, present) = partial.missing().unwrap();
             prop_assert_eq!(present, received.load(Ordering::Relaxed));
             let missing = from_wire(&to_wire(&missing)).unwrap();
@@ -404,7 +605,8 @@ mod tests {
     fn a_changed_byte_is_refused_and_not_written() {
         let folder = tempfile::tempdir().unwrap();
         let source = source(folder.path(), &content(100_000));
-        let mut partial = Partial::open(folder.path(), "x", source.size, source.hash).unwrap();
+        let mut partial =
+            Partial::open(folder.path(), "x", source.size, source.hash, None).unwrap();
         let (missing, _) = partial.missing().unwrap();
         let mut bytes = encoded(&source, &missing);
         let last = bytes.len() - 1;
@@ -425,13 +627,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let data = content(100_000);
         let source = source(folder.path(), &data);
-        let mut partial = Partial::open(folder.path(), "x", source.size, source.hash).unwrap();
+        let mut partial =
+            Partial::open(folder.path(), "x", source.size, source.hash, None).unwrap();
         let (missing, _) = partial.missing().unwrap();
         let bytes = encoded(&source, &missing);
         partial
             .decode(&missing, bytes.as_slice(), &AtomicU64::new(0))
             .unwrap();
-        partial.file.write_all_at(20_000, b"damage").unwrap();
+        partial.data.write(20_000, b"damage").unwrap();
         let (missing, present) = partial.missing().unwrap();
         assert_eq!(present, 100_000 - 16_384);
         assert_eq!(byte_count(&missing, 100_000), 16_384);
@@ -444,7 +647,8 @@ mod tests {
         let source = source(folder.path(), &data);
         let mut brought = Vec::new();
         for _ in 0..2 {
-            let mut partial = Partial::open(folder.path(), "x", source.size, source.hash).unwrap();
+            let mut partial =
+                Partial::open(folder.path(), "x", source.size, source.hash, None).unwrap();
             let (missing, _) = partial.missing().unwrap();
             brought.push(byte_count(&missing, source.size));
             let bytes = encoded(&source, &missing);
@@ -468,7 +672,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path();
             std::fs::set_permissions(path, Permissions::from_mode(folder_mode)).unwrap();
-            let partial = Partial::open(path, "x", 0, blake3::hash(b"")).unwrap();
+            let mut partial = Partial::open(path, "x", 0, blake3::hash(b""), None).unwrap();
             let file = partial.finish(path, "f").unwrap();
             assert_eq!(std::fs::metadata(file).unwrap().mode() & 0o777, mode);
         }
@@ -478,7 +682,7 @@ mod tests {
     fn an_existing_file_is_never_replaced() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.txt"), b"mine").unwrap();
-        let partial = Partial::open(folder.path(), "x", 0, blake3::hash(b"")).unwrap();
+        let mut partial = Partial::open(folder.path(), "x", 0, blake3::hash(b""), None).unwrap();
         let path = partial.finish(folder.path(), "a.txt").unwrap();
         assert_eq!(path, folder.path().join("a (2).txt"));
         assert_eq!(std::fs::read(folder.path().join("a.txt")).unwrap(), b"mine");
@@ -520,10 +724,11 @@ mod tests {
         for name in [umlauts.as_str(), &bare, &dotted] {
             let name = safe_file_name(name).unwrap();
             assert!(name.len() <= FILE_NAME_BYTES, "{name}");
-            let partial = Partial::open(folder.path(), "x", 0, blake3::hash(b"")).unwrap();
+            let mut partial =
+                Partial::open(folder.path(), "x", 0, blake3::hash(b""), None).unwrap();
             partial.finish(folder.path(), &name).unwrap();
             std::fs::remove_file(folder.path().join("x.part")).unwrap();
-            let again = Partial::open(folder.path(), "x", 0, blake3::hash(b"")).unwrap();
+            let mut again = Partial::open(folder.path(), "x", 0, blake3::hash(b""), None).unwrap();
             let path = again.finish(folder.path(), &name).unwrap();
             let path = path.file_name().unwrap().to_str().unwrap().to_owned();
             assert!(path.contains(" (2)"), "{path}");

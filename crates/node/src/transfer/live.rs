@@ -1,7 +1,6 @@
 //! A transfer in memory: what is on disk about it, and what happens to it now.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,8 +12,10 @@ use ringway_transport::limits::QUIC_STREAM_WINDOW;
 use ringway_transport::quic::{QuicConnection, member_address};
 use tokio::sync::{Notify, watch};
 
-use super::content::Partial;
-use super::record::{Direction, Phase, Record};
+use super::bundle::{Kind, ListSlot};
+use super::content::{Partial, safe_file_name};
+use super::origin;
+use super::record::{Direction, Phase, Record, TransferId};
 use super::uplink::{Flow, HeldBack};
 use crate::control::{PathReport, TransferStatus, limited_by};
 use crate::directory::Directory;
@@ -58,8 +59,12 @@ pub(super) struct Live {
     pub(super) attempts: watch::Sender<u64>,
     /// A partial file that a superseded attempt has checked, for the next one.
     checked: Mutex<Option<Checked>>,
-    /// The file that was handed over, until it is read for its hash.
-    handed: Mutex<Option<File>>,
+    /// Where its content comes from, of one that is sent and has not ended.
+    pub(super) origin: origin::Slot,
+    /// The list of a bundle, as long as it is used.
+    pub(super) list: ListSlot,
+    /// What a person should know of it, a line for each thing.
+    notes: Mutex<Vec<String>>,
     /// Held by the attempt that runs.
     pub(super) running: tokio::sync::Mutex<()>,
     /// What was so at moments of the last second.
@@ -124,7 +129,9 @@ impl Live {
             moved: Notify::new(),
             attempts: watch::Sender::new(0),
             checked: Mutex::new(None),
-            handed: Mutex::new(None),
+            origin: origin::Slot::default(),
+            list: ListSlot::default(),
+            notes: Mutex::default(),
             running: tokio::sync::Mutex::new(()),
             samples: Mutex::default(),
             writes: Mutex::default(),
@@ -219,13 +226,13 @@ impl Live {
             .take()
     }
 
-    pub(super) fn hand_over(&self, file: Option<File>) {
-        *self.handed.lock().unwrap_or_else(PoisonError::into_inner) = file;
+    pub(super) fn set_notes(&self, notes: Vec<String>) {
+        *self.notes.lock().unwrap_or_else(PoisonError::into_inner) = notes;
     }
 
-    pub(super) fn take_handed(&self) -> Option<File> {
-        let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
-        handed.take()
+    pub(super) fn add_note(&self, note: String) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.push(note);
     }
 
     /// Ends what carries the transfer, if anything does.
@@ -354,15 +361,28 @@ impl Live {
         }
     }
 
+    fn notes(&self, record: &Record) -> Vec<String> {
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        renamed(record)
+            .into_iter()
+            .chain(notes.iter().cloned())
+            .collect()
+    }
+
     /// Names come from `directory`.
     pub(super) fn status(&self, directory: &Directory) -> TransferStatus {
         let record = self.record();
-        let bytes = match record.phase {
+        let done = match record.phase {
             Phase::Done => record.size,
             _ => self.bytes.load(Ordering::Relaxed).min(record.size),
         };
+        // Lists of bundles are nothing that anybody sends.
+        let head = record.bundle.as_ref().map_or(0, |bundle| bundle.head);
+        let [size, bytes] = [record.size, done].map(|bytes| bytes.saturating_sub(head));
+        let list = self.list.get();
+        let files = list.as_ref().map(|list| u64::from(list.files()));
         let rate = self.rate(&record);
-        let left = as_f64(record.size.saturating_sub(bytes));
+        let left = as_f64(size.saturating_sub(bytes));
         let active = record.phase == Phase::Active;
         let channel = self.channel().filter(|_| active);
         let report = channel.as_ref().map(|channel| channel.connection.report());
@@ -385,8 +405,22 @@ impl Live {
             peer: record.peer_name.clone(),
             file: record.file.clone(),
             path: record.path.clone(),
-            size: record.size,
+            size,
             bytes,
+            kind: kind(&record).as_str().to_owned(),
+            entries: record
+                .bundle
+                .as_ref()
+                .map(|bundle| bundle.entries)
+                .filter(|entries| *entries > 0),
+            files,
+            files_done: list.map(|list| u64::from(list.files_within(done))),
+            group: record
+                .bundle
+                .as_ref()
+                .and_then(|bundle| bundle.group)
+                .map(|group| TransferId(group).to_string()),
+            notes: self.notes(&record),
             rate,
             eta_s: rate
                 .filter(|rate| active && *rate > 0.0)
@@ -420,6 +454,28 @@ impl Live {
             }),
         }
     }
+}
+
+fn kind(record: &Record) -> Kind {
+    record
+        .bundle
+        .as_ref()
+        .map_or(Kind::File, |bundle| bundle.kind)
+}
+
+/// Under which other name what is sent arrives.
+fn renamed(record: &Record) -> Option<String> {
+    if record.direction == Direction::Receive || kind(record) == Kind::Several {
+        return None;
+    }
+    let arrives = safe_file_name(&record.file)?;
+    let lossy = record.file.contains('\u{fffd}');
+    let why = match () {
+        () if lossy => "its name is no UTF-8",
+        () if arrives != record.file => "its own name is none that a receiver takes",
+        () => return None,
+    };
+    Some(format!("it arrives as `{arrives}`: {why}"))
 }
 
 /// In alphabetic order; an id where no name is known.
@@ -499,6 +555,7 @@ mod tests {
             handed: false,
             ended: None,
             arrival: None,
+            bundle: None,
         })
     }
 

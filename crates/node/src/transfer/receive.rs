@@ -8,19 +8,20 @@ use bao_tree::ChunkRanges;
 use bytes::Bytes;
 use ringway_transport::quic::{QuicConnection, QuicError, RecvStream, SendStream};
 use ringway_transport::{MemberId, Ping};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
+use super::bundle::{ALIGN, Bundle, Kind, invalid_list};
 use super::content::{self, Partial};
 use super::live::{Channel, Checked, Live};
 use super::pipe;
 use super::record::{Direction, Phase, Record, TransferId};
-use super::register::{Whose, begin, sender};
+use super::register::{TOO_MANY_FILES, Whose, begin, sender};
 use super::rules::in_words;
 use super::service::Context;
-use super::wire::{Frame, FrameError, Offer};
+use super::wire::{Frame, FrameError, Offer, OfferedBundle};
 use crate::connection::code::{FAILED, GIVEN_UP};
 use crate::connection::{Opened, Serving, StreamService};
-use crate::limits::ACTIVE_RECEIVES_PER_MEMBER;
+use crate::limits::{ACTIVE_RECEIVES_PER_MEMBER, BUNDLE_ENTRIES, BUNDLE_LIST};
 
 /// Why a file was not taken, or not wholly.
 #[derive(Debug)]
@@ -70,7 +71,9 @@ async fn handle_stream(context: &Arc<Context>, opened: Opened) {
     let connection = &connection;
     let ended = match Frame::decode(&first) {
         Some(Frame::Ping(ping)) => answer_ping(context, &ping, &mut sink).await,
-        Some(Frame::Offer(offer)) => receive(context, connection, &offer, &mut sink, stream).await,
+        Some(Frame::Offer(offer) | Frame::OfferBundle(offer)) => {
+            receive(context, connection, &offer, &mut sink, stream).await
+        }
         Some(Frame::GiveUp(id)) => {
             let id = TransferId(*id);
             take_end(context, connection, id, &mut sink).await
@@ -149,6 +152,7 @@ async fn receive(
     sink: &mut SendStream,
     stream: RecvStream,
 ) -> Result<(), Ended> {
+    check_bundle(offer)?;
     let (_slot, live) = begin(context, connection.peer(), offer)?;
     if context.active_with(connection.peer()) >= ACTIVE_RECEIVES_PER_MEMBER {
         let reason = "too many files of this sender are being received".to_owned();
@@ -177,6 +181,7 @@ async fn receive(
         take_content(context, &live, offer, sink, content).await
     };
     live.set_channel(None);
+    live.list.set(None);
     let closed = connection.close_reason();
     let given_up = matches!(
         &closed,
@@ -211,6 +216,37 @@ async fn receive(
         discard(context, &live).await;
     }
     ended
+}
+
+/// Refuses a bundle that is past the bounds, before anything of it is kept.
+fn check_bundle(offer: &Offer) -> Result<(), Ended> {
+    let Some(bundle) = offer.bundle else {
+        return Ok(());
+    };
+    if bundle.head > BUNDLE_LIST || bundle.entries > BUNDLE_ENTRIES.into() {
+        let most = format!("this member takes {BUNDLE_ENTRIES} files at once, and 64 MiB of names");
+        return Err(refused(&most));
+    }
+    let aligned = usize::try_from(bundle.head).is_ok_and(|head| head.is_multiple_of(ALIGN));
+    if bundle.head == 0 || bundle.head > offer.size || !aligned {
+        return Err(FrameError::Malformed.into());
+    }
+    Ok(())
+}
+
+pub(super) fn described(offered: OfferedBundle) -> Bundle {
+    Bundle {
+        kind: if offered.folder {
+            Kind::Folder
+        } else {
+            Kind::Several
+        },
+        paths: Vec::new(),
+        packed: false,
+        head: offered.head,
+        entries: offered.entries,
+        group: None,
+    }
 }
 
 /// Why a transfer has failed whose sender was revoked.
@@ -310,14 +346,29 @@ async fn take_content(
     }
     let record = live.record();
     let (inbox, name) = (inbox(context, &record), record.file.clone());
-    let finished = tokio::task::spawn_blocking(move || partial.finish(&inbox, &name)).await;
-    let path = finished
-        .map_err(|error| disk(live, &error))?
-        .map_err(|error| disk(live, &error))?;
+    let mut partial = partial;
+    let finished = tokio::task::spawn_blocking(move || {
+        let path = partial.finish(&inbox, &name)?;
+        Ok((path, partial.entries()))
+    });
+    let finished: std::io::Result<_> = finished.await.map_err(|error| disk(live, &error))?;
+    let (path, entries) = finished.map_err(|error| not_stored(live, &error))?;
+    if let Some(bundle) = &mut live.lock_record().bundle {
+        // What the offer said of it was not proven.
+        bundle.entries = entries.unwrap_or(bundle.entries);
+    }
     live.lock_record().path = path;
     context.set_phase(live, Phase::Done, None);
     Partial::discard(&partial_folder(context, &record), &stem(&record.id));
     Ok(())
+}
+
+/// A list that is none will not be another the next time.
+fn not_stored(live: &Live, error: &std::io::Error) -> Ended {
+    match invalid_list(error) {
+        Some(invalid) => refused(&format!("the list of what is sent is not valid: {invalid}")),
+        None => disk(live, error),
+    }
 }
 
 /// The disk's fault is logged once for each transfer, however often the sender comes again.
@@ -348,10 +399,22 @@ async fn open_partial(
     let folder = partial_folder(context, &record);
     let (id, size) = (record.id, offer.size);
     let hash = blake3::Hash::from_bytes(*offer.hash);
+    let head = offer.bundle.map(|bundle| bundle.head);
+    let memory = match head {
+        Some(head) => Some(memory_for(context, head)?),
+        None => None,
+    };
+    let (slot, entries) = (
+        live.list.clone(),
+        offer.bundle.map_or(0, |bundle| bundle.entries),
+    );
     // On a blocking thread: what is there of the file is read and hashed.
     let opened = tokio::task::spawn_blocking(move || {
         crate::home::create_own_folder(&folder).map_err(std::io::Error::other)?;
-        let partial = Partial::open(&folder, &stem(&id), size, hash)?;
+        let mut partial = Partial::open(&folder, &stem(&id), size, hash, head)?;
+        if let Some(memory) = memory {
+            partial = partial.with_list_in(slot, memory);
+        }
         let (missing, present) = partial.missing()?;
         let space = rustix::fs::statvfs(&folder)?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
@@ -359,12 +422,22 @@ async fn open_partial(
             let reason = format!("{free} bytes are free, the file has {size}");
             return Err(std::io::Error::other(reason));
         }
+        // File systems that count no files say that none are free.
+        if space.f_files > 0 && space.f_favail < entries {
+            let reason = format!("{} files more have room, {entries} come", space.f_favail);
+            return Err(std::io::Error::other(reason));
+        }
         Ok((partial, missing, present))
     });
-    opened
-        .await
-        .map_err(|error| disk(live, &error))?
-        .map_err(|error| disk(live, &error))
+    let opened = opened.await.map_err(|error| disk(live, &error))?;
+    opened.map_err(|error| not_stored(live, &error))
+}
+
+/// Room for a bundle's list, and as much for its index.
+fn memory_for(context: &Context, head: u64) -> Result<OwnedSemaphorePermit, Ended> {
+    let wanted = u32::try_from((2 * head).div_ceil(1 << 20)).unwrap_or(u32::MAX);
+    let lists = Arc::clone(&context.lists).try_acquire_many_owned(wanted);
+    lists.map_err(|_| Ended::Refuse(TOO_MANY_FILES.to_owned(), true))
 }
 
 /// Moves chunks from the stream to the disk. A full disk pipe stops reading, and so, by QUIC's flow
@@ -406,6 +479,7 @@ async fn write_content(
     }
     match (result, lost) {
         (Ok(()), _) => Ok(partial),
+        (Err(error), _) if invalid_list(&error).is_some() => Err(not_stored(live, &error)),
         (Err(error), _) if error.raw_os_error().is_some() => Err(disk(live, &error)),
         (Err(_), Some(lost)) => Err(Ended::Lost(lost)),
         (Err(error), None) if error.kind() == std::io::ErrorKind::UnexpectedEof => {

@@ -8,6 +8,7 @@ use ringway_dtl::Priority;
 use ringway_transport::MemberId;
 
 use super::arrival::Arrival;
+use super::bundle::Bundle;
 
 /// Names a transfer on both sides: 16 random bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -127,6 +128,8 @@ pub(crate) struct Record {
     pub(crate) handed: bool,
     /// Of a transfer that comes in: what was decided about it. None where an earlier release did.
     pub(crate) arrival: Option<Arrival>,
+    /// What it is, if it is more than one file for one member.
+    pub(crate) bundle: Option<Bundle>,
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::arrived::Event;
 use super::content::safe_file_name;
 use super::live::Live;
 use super::receive::{
-    Ended, GIVEN_UP_HERE, KEY_NOT_KNOWN, discard, ended_with_membership, refused,
+    Ended, GIVEN_UP_HERE, KEY_NOT_KNOWN, described, discard, ended_with_membership, refused,
 };
 use super::record::{Direction, Phase, Record, TransferId};
 use super::rules::{self, Decision, Landing, OfferFacts, OfferedKind};
@@ -25,7 +25,7 @@ use crate::clock::unix_seconds;
 use crate::directory::Directory;
 use crate::limits::{AWAITED_OFFERS, RECEIVES_PER_MEMBER};
 
-const TOO_MANY_FILES: &str = "too many files are being received";
+pub(super) const TOO_MANY_FILES: &str = "too many files are being received";
 
 /// The certificate of a member that sends.
 pub(super) fn sender(context: &Context, peer: MemberId) -> Result<Certificate, Ended> {
@@ -98,7 +98,10 @@ fn register(context: &Arc<Context>, peer: MemberId, offer: &Offer) -> Result<Arc
     let facts = OfferFacts {
         from: &name,
         name: &file,
-        kind: OfferedKind::File,
+        kind: match offer.bundle {
+            Some(_) => OfferedKind::Folder,
+            None => OfferedKind::File,
+        },
         size: offer.size,
     };
     let id = TransferId(*offer.id);
@@ -135,6 +138,7 @@ fn register(context: &Arc<Context>, peer: MemberId, offer: &Offer) -> Result<Arc
         moved: 0,
         offered: false,
         handed: false,
+        bundle: offer.bundle.map(described),
         arrival: Some(Arrival::of(&landing, facts.kind.as_str(), answer)),
         file,
         peer_name: name,

@@ -34,8 +34,7 @@ impl Receiving {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OfferedKind {
     File,
-    // Folders come with their manifests.
-    #[allow(dead_code, reason = "no offer is a folder yet")]
+    /// Or several files and folders at once.
     Folder,
 }
 

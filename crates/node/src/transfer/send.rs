@@ -1,5 +1,7 @@
 //! The sender's side: one task for each file, trying until the peer has it or has refused it.
 
+use std::fs::File;
+use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 use std::pin::pin;
@@ -14,17 +16,18 @@ use ringway_transport::{Address, MemberId};
 use tokio::sync::AcquireError;
 use tokio::time::timeout;
 
+use super::bundle::{Bundle, Walked};
 use super::content::{self, EncodeFailed, Source};
 use super::give_up;
 use super::live::{Channel, Live};
 use super::pipe;
-use super::record::Phase;
+use super::record::{Phase, Record};
 use super::route;
 use super::service::Context;
 use super::uplink::Flow;
-use super::wire::{Frame, FrameError, Offer};
+use super::wire::{Frame, FrameError, Offer, OfferedBundle};
 use crate::certificate::Certificate;
-use crate::connection::code::{DONE, GIVEN_UP};
+use crate::connection::code::{DONE, FAILED, GIVEN_UP};
 use crate::directory::DirectoryError;
 use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST, ROUTE_LOOK, STILL_AFTER_RETURN};
 use crate::text::printable;
@@ -77,6 +80,7 @@ pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
             match ended {
                 Ok(()) => {
                     live.lock_record().offered = false;
+                    note_growth(&live, source.as_deref());
                     return context.set_phase(&live, Phase::Done, None);
                 }
                 Err(Ended::Never(reason)) => {
@@ -103,8 +107,8 @@ pub(super) async fn run(context: Arc<Context>, live: Arc<Live>) {
         _ = cancelled.wait_for(|cancelled| *cancelled) => live.close(GIVEN_UP, "cancelled"),
     }
     live.set_channel(None);
-    // Of one that was never read.
-    live.hand_over(None);
+    live.origin.set(None);
+    live.list.set(None);
     give_up::run(context, live).await;
 }
 
@@ -141,10 +145,7 @@ async fn attempt(
     let stopping = |error: AcquireError| Ended::Later(error.to_string());
     let source = match source {
         Some(source) => Arc::clone(source),
-        None => {
-            let _turn = context.hashes.acquire().await.map_err(stopping)?;
-            Arc::clone(source.insert(read_source(context, live).await?))
-        }
+        None => Arc::clone(source.insert(read_source(context, live).await?)),
     };
     // Some to each peer look for it, and the others wait for them.
     let line = context.line_to(live.record().peer);
@@ -185,15 +186,11 @@ async fn deliver(
     // On disk before the peer knows of it.
     live.lock_record().offered = true;
     context.save(live);
-    let offer = Offer {
-        id: record.id.0.into(),
-        file: record.file.clone(),
-        size: source.size,
-        hash: (*source.hash.as_bytes()).into(),
-    };
-    Frame::Offer(offer).write(&mut sink).await?;
+    offer(&record, &source).write(&mut sink).await?;
     let answer = timeout(ANSWER_TIME, Frame::read(&mut answers)).await;
-    match answer.map_err(|_| Ended::Later("the peer does not answer the offer".to_owned()))?? {
+    let answer =
+        answer.map_err(|_| Ended::Later("the peer does not answer the offer".to_owned()))?;
+    match answer.map_err(|error| not_taken(&record, &connection, error))? {
         Frame::Finished => {}
         Frame::Refuse { reason, try_later } => return Err(refused(live, &reason, try_later)),
         Frame::Accept { missing, present } => {
@@ -209,53 +206,130 @@ async fn deliver(
             }
             finished(context, live, &connection, &mut answers).await?;
         }
-        Frame::Ping(_)
-        | Frame::Pong(_)
-        | Frame::Offer(_)
-        | Frame::GiveUp(_)
-        | Frame::GivenUp
-        | Frame::Come(_) => {
-            return Err(FrameError::Malformed.into());
-        }
+        _ => return Err(FrameError::Malformed.into()),
     }
     connection.close(DONE, "the file has arrived");
     live.set_channel(None);
     Ok(())
 }
 
-/// Hashes the file; once for each run of the daemon.
-async fn read_source(context: &Context, live: &Live) -> Result<Arc<Source>, Ended> {
-    context.set_phase(live, Phase::Hashing, None);
-    let record = live.record();
-    let tree = context.trees.join(format!("{}.tree", record.id));
-    let (path, handed) = (record.path.clone(), live.take_handed());
-    if record.handed && handed.is_none() {
-        return Err(Ended::Never(NOT_HANDED.to_owned()));
-    }
-    let opened = tokio::task::spawn_blocking(move || match handed {
-        Some(file) => Source::read(file, &tree),
-        None => Source::open(&path, &tree),
+fn offer(record: &Record, source: &Source) -> Frame {
+    let bundle = source.list().map(|list| OfferedBundle {
+        head: list.head(),
+        entries: list.entries().into(),
+        folder: list.is_one_folder(),
     });
-    let opened = opened.await;
-    let source = opened
-        .map_err(|error| Ended::Later(error.to_string()))?
-        .map_err(|error| Ended::Never(format!("{}: {error}", record.path.display())))?;
+    let is_bundle = bundle.is_some();
+    let offer = Offer {
+        id: record.id.0.into(),
+        file: record.file.clone(),
+        size: source.size,
+        hash: (*source.hash.as_bytes()).into(),
+        bundle,
+    };
+    if is_bundle {
+        return Frame::OfferBundle(offer);
+    }
+    Frame::Offer(offer)
+}
+
+/// Why there is no answer to an offer. Releases that know no bundles close the connection.
+fn not_taken(record: &Record, connection: &QuicConnection, error: FrameError) -> Ended {
+    let bundle = record.bundle.as_ref().is_some_and(Bundle::has_list);
+    match connection.close_reason() {
+        Some(QuicError::ClosedByPeer { code, reason, .. })
+            if bundle && code == u64::from(FAILED) && is_not_known(&reason.to_string()) =>
+        {
+            Ended::Never(format!(
+                "{} runs a release before 0.3 and takes no folders, and no several files at once",
+                record.peer_name
+            ))
+        }
+        _ => error.into(),
+    }
+}
+
+/// What releases say to a frame that they do not know.
+fn is_not_known(reason: &str) -> bool {
+    reason.contains("malformed") || reason.contains("not known here")
+}
+
+/// A file that was longer when it had been sent than when it was read: what was sent is whole, and
+/// a part.
+fn note_growth(live: &Live, source: Option<&Source>) {
+    let grown = source.map_or(0, Source::grown_by);
+    if grown > 0 {
+        live.add_note(format!(
+            "the file has grown by {grown} bytes since it was read: they were not sent"
+        ));
+    }
+}
+
+/// Finds and hashes what is to be sent; once for each run of the daemon, and for all receivers.
+async fn read_source(context: &Context, live: &Live) -> Result<Arc<Source>, Ended> {
+    let later = |error: &dyn std::fmt::Display| Ended::Later(error.to_string());
+    let origin = live.origin.get().unwrap_or_default();
+    let mut shared = origin.source.lock().await;
+    let source = match shared.upgrade() {
+        Some(source) => source,
+        None => {
+            let turn = context.hashes.acquire().await;
+            let _turn = turn.map_err(|error| later(&error))?;
+            context.set_phase(live, Phase::Hashing, None);
+            let record = live.record();
+            let handed = origin.handed();
+            if record.handed && handed.is_none() {
+                return Err(Ended::Never(NOT_HANDED.to_owned()));
+            }
+            let tree = context.trees.join(format!("{}.tree", record.id));
+            let (home, path) = (context.home.clone(), record.path.clone());
+            let read = tokio::task::spawn_blocking(move || read(record, handed, &tree, &home));
+            let read = read.await.map_err(|error| later(&error))?;
+            let source = Arc::new(read.map_err(|error| Ended::Never(said_of(&path, &error)))?);
+            *shared = Arc::downgrade(&source);
+            source
+        }
+    };
+    let mut record = live.lock_record();
     if record.hash.is_some_and(|hash| hash != source.hash) {
         return Err(Ended::Never(changed(&record.path)));
     }
-    {
-        let mut record = live.lock_record();
-        record.hash = Some(source.hash);
-        record.size = source.size;
+    record.hash = Some(source.hash);
+    record.size = source.size;
+    if let (Some(bundle), Some(list)) = (&mut record.bundle, source.list()) {
+        (bundle.head, bundle.entries) = (list.head(), list.entries().into());
     }
-    Ok(Arc::new(source))
+    drop(record);
+    live.list.set(source.list().map(Arc::clone));
+    live.set_notes(source.notes());
+    Ok(source)
+}
+
+/// Why something cannot be read, with the path of what it is.
+fn said_of(path: &Path, error: &io::Error) -> String {
+    match error.get_ref() {
+        // It names what is in a folder.
+        Some(named) if error.raw_os_error().is_none() => printable(&named.to_string(), 300),
+        _ => format!("{}: {error}", printable(&path.to_string_lossy(), 300)),
+    }
+}
+
+fn read(record: Record, handed: Option<File>, tree: &Path, home: &Path) -> io::Result<Source> {
+    let bundle = record.bundle.filter(Bundle::has_list);
+    match (bundle, handed) {
+        (Some(bundle), Some(file)) if bundle.packed => Source::packed(file, bundle.head, tree),
+        (Some(bundle), _) => {
+            let walked = Walked::new(&bundle.paths, Some(home));
+            Source::walked(walked.map_err(io::Error::other)?, tree)
+        }
+        (None, Some(file)) => Source::read(file, tree),
+        (None, None) => Source::open(&record.path, tree),
+    }
 }
 
 fn changed(path: &Path) -> String {
-    format!(
-        "{} has changed since the transfer began: send it again",
-        path.display()
-    )
+    let path = printable(&path.to_string_lossy(), 300);
+    format!("{path} has changed since the transfer began: send it again")
 }
 
 /// The peer's certificate, by which its key is known. If that is another than it was, the transfer
@@ -392,7 +466,9 @@ async fn send_content(
     match reading.await {
         Ok(Ok(())) => {}
         // Another attempt cannot mend a file that is no longer the one that was offered.
-        Ok(Err(EncodeFailed::Changed)) => return Err(Ended::Never(changed(&path))),
+        Ok(Err(EncodeFailed::Changed(inner))) => {
+            return Err(Ended::Never(changed(&inner.unwrap_or(path))));
+        }
         Ok(Err(error)) => return Err(Ended::Later(format!("reading {}: {error}", path.display()))),
         Err(error) => return Err(Ended::Later(error.to_string())),
     }

@@ -13,6 +13,7 @@ use super::arrival::Arrival;
 use super::arrived::Event;
 use super::deadline::{self, Deadlines};
 use super::live::{Live, SAMPLE};
+use super::origin::Origin;
 use super::patience::Patience;
 use super::record::{Direction, Phase, Record, TransferId};
 use super::rules::Receiving;
@@ -28,8 +29,8 @@ use crate::connection::code::REVOKED;
 use crate::control::{CapStatus, TransferStatus};
 use crate::directory::Directory;
 use crate::limits::{
-    ACTIVE_RECEIVES_PER_MEMBER, CONNECTING_PER_MEMBER, HASHES, QUEUED_SENDS, RECEIVES, SENDS,
-    TRANSFER_HISTORY, WAITING_RECEIVE_TIME,
+    ACTIVE_RECEIVES_PER_MEMBER, BUNDLE_MEMORY, BUNDLE_PATHS, CONNECTING_PER_MEMBER, HASHES,
+    QUEUED_SENDS, RECEIVES, SENDS, TRANSFER_HISTORY, WAITING_RECEIVE_TIME,
 };
 use crate::member::MemberHandle;
 use crate::state::{State, StateError};
@@ -41,13 +42,24 @@ const EXPIRY_LOOK: Duration = Duration::from_secs(60);
 /// Why a request about transfers was refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TransferError {
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", printable(&path.to_string_lossy(), 300))]
     File {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("{} is not a regular file", .0.display())]
+    #[error("{} is not a regular file", printable(&.0.to_string_lossy(), 300))]
     NotAFile(PathBuf),
+    #[error(
+        "{}: its size is 0, but there is something in it, as in /proc: send what a program reads there, `cat FILE | ringway send - PEER --name NAME`",
+        printable(&.0.to_string_lossy(), 300)
+    )]
+    NoSize(PathBuf),
+    #[error(
+        "a command sends 1 to {BUNDLE_PATHS} files and folders: send the folder that they are in"
+    )]
+    TooManyPaths,
+    #[error("what was handed over is no bundle: {0}")]
+    Bundle(String),
     #[error("a transfer to oneself is a copy: use `cp`")]
     Oneself,
     #[error("{QUEUED_SENDS} transfers wait or run already: let some end first")]
@@ -102,6 +114,10 @@ pub(super) struct Context {
     pub(super) sends: Semaphore,
     pub(super) receives: Semaphore,
     pub(super) patience: Patience,
+    /// MiB of memory for lists of bundles on their way in.
+    pub(super) lists: Arc<Semaphore>,
+    /// This member's home, which no folder that is sent includes.
+    pub(super) home: PathBuf,
     /// Held while it is decided whether one makes way.
     making_way: Mutex<()>,
     live: Mutex<BTreeMap<(TransferId, Direction), Arc<Live>>>,
@@ -343,10 +359,13 @@ impl Transfers {
             sends: Semaphore::new(SENDS),
             receives: Semaphore::new(RECEIVES),
             patience,
+            lists: Arc::new(Semaphore::new(BUNDLE_MEMORY)),
+            home: setup.home,
             making_way: Mutex::default(),
             live: Mutex::default(),
             lines: Mutex::default(),
         });
+        let mut groups: BTreeMap<[u8; 16], Arc<Origin>> = BTreeMap::new();
         for mut record in context.state.transfers()? {
             // A daemon that has just started has no channel, so none is active.
             if !record.phase.is_ended() {
@@ -356,6 +375,9 @@ impl Transfers {
             arrived::take_up(&context, &live);
             let record = live.record();
             if record.direction == Direction::Send && !record.phase.is_ended() {
+                let group = record.bundle.as_ref().and_then(|bundle| bundle.group);
+                let origin = group.map(|group| Arc::clone(groups.entry(group).or_default()));
+                live.origin.set(Some(origin.unwrap_or_default()));
                 tokio::spawn(send::run(Arc::clone(&context), live));
             } else if give_up::is_due(&record) {
                 tokio::spawn(give_up::run(Arc::clone(&context), live));
@@ -409,9 +431,18 @@ impl Transfers {
             handed: file.handed.is_some(),
             ended: None,
             arrival: None,
+            bundle: None,
         };
+        self.begin_send(record, Origin::new(file.handed))
+    }
+
+    pub(super) fn begin_send(
+        &self,
+        record: Record,
+        origin: Arc<Origin>,
+    ) -> Result<TransferStatus, TransferError> {
         let live = self.context.add(record)?;
-        live.hand_over(file.handed);
+        live.origin.set(Some(origin));
         let status = self.context.status(&live);
         tokio::spawn(send::run(Arc::clone(&self.context), live));
         Ok(status)

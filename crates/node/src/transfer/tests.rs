@@ -32,6 +32,7 @@ use crate::state::State;
 use crate::statement::Statement;
 
 mod asking;
+mod bundles;
 mod deadlines;
 mod ends;
 mod rotation;
@@ -166,6 +167,7 @@ pub(super) fn some_record(peer: MemberId) -> Record {
         handed: false,
         ended: None,
         arrival: None,
+        bundle: None,
     }
 }
 
@@ -218,6 +220,7 @@ async fn offer(connection: &QuicConnection, id: u128) -> (SendStream, Frame) {
         file: "f.bin".to_owned(),
         size: 1 << 20,
         hash: (*blake3::hash(&id.to_be_bytes()).as_bytes()).into(),
+        bundle: None,
     });
     offer.write(&mut sink).await.unwrap();
     let answer = timeout(PATIENCE, Frame::read(&mut answers)).await;
@@ -236,6 +239,7 @@ async fn offer_source(
         file: "f.bin".to_owned(),
         size: source.size,
         hash: (*source.hash.as_bytes()).into(),
+        bundle: None,
     });
     offer.write(&mut sink).await.unwrap();
     let Frame::Accept { missing, .. } = Frame::read(&mut answers).await.unwrap() else {

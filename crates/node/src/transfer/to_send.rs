@@ -37,10 +37,15 @@ impl<'a> ToSend<'a> {
         if !metadata.is_file() {
             return Err(TransferError::NotAFile(self.path.to_owned()));
         }
-        match &self.handed {
+        let first = match &self.handed {
             // One that is open for writing only, or for nothing.
-            Some(file) => file.read_at(&mut [0], 0).map(drop).map_err(failed)?,
-            None => File::open(self.path).map(drop).map_err(failed)?,
+            Some(file) => file.read_at(&mut [0], 0),
+            None => File::open(self.path).and_then(|file| file.read_at(&mut [0], 0)),
+        };
+        let first = first.map_err(failed)?;
+        // As those in /proc, whose content is made when it is read.
+        if metadata.len() == 0 && first > 0 {
+            return Err(TransferError::NoSize(self.path.to_owned()));
         }
         Ok(metadata.len())
     }

@@ -48,6 +48,9 @@ pub(super) enum Frame {
     /// The receiver waits for it no longer, if it ever did.
     #[n(7)]
     GivenUp,
+    /// The sender names a bundle. Releases before 0.3 do not know this frame.
+    #[n(8)]
+    OfferBundle(#[n(0)] Offer),
     /// From the receiver: the transfer with this id has an answer now, so its sender comes at once.
     #[n(19)]
     Come(#[n(0)] ByteArray<16>),
@@ -64,6 +67,23 @@ pub(super) struct Offer {
     pub(super) size: u64,
     #[n(3)]
     pub(super) hash: ByteArray<32>,
+    /// Of a bundle, whose list is a part of its content, and of nothing else.
+    #[n(4)]
+    pub(super) bundle: Option<OfferedBundle>,
+}
+
+/// What the sender says about a bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub(super) struct OfferedBundle {
+    /// Bytes of its list.
+    #[n(0)]
+    pub(super) head: u64,
+    /// Files, folders and links in it.
+    #[n(1)]
+    pub(super) entries: u64,
+    /// True if it is one folder.
+    #[n(2)]
+    pub(super) folder: bool,
 }
 
 impl Frame {
@@ -71,6 +91,8 @@ impl Frame {
         let frame = minicbor::decode(bytes).ok()?;
         match &frame {
             Frame::Accept { missing, .. } if missing.len() > 2 * MISSING_RANGES => None,
+            Frame::Offer(offer) if offer.bundle.is_some() => None,
+            Frame::OfferBundle(offer) if offer.bundle.is_none() => None,
             _ => Some(frame),
         }
     }
@@ -93,7 +115,7 @@ pub(super) fn decode_anything(data: &[u8]) {
                 super::content::byte_count(&ranges, u64::MAX);
             }
         }
-        Some(Frame::Offer(offer)) => {
+        Some(Frame::Offer(offer) | Frame::OfferBundle(offer)) => {
             let name = super::content::safe_file_name(&offer.file);
             let hidden = |name: &str| name.starts_with(['.', '-']);
             assert!(name.is_none_or(|name| !name.contains('/') && !hidden(&name)));
@@ -111,7 +133,14 @@ mod tests {
     proptest! {
         #[test]
         fn offers_survive_a_round_trip(id: [u8; 16], file in ".{0,40}", size: u64, hash: [u8; 32]) {
-            let frame = Frame::Offer(Offer { id: id.into(), file, size, hash: hash.into() });
+            let offer = Offer { id: id.into(), file, size, hash: hash.into(), bundle: None };
+            let frame = Frame::Offer(offer.clone());
+            let bytes = crate::cbor::encode(&frame);
+            prop_assert_eq!(Frame::decode(&bytes), Some(frame));
+            // Release 0.2 knows four fields.
+            prop_assert_eq!(&bytes[..4], [0x82, 2, 0x81, 0x84]);
+            let bundle = Some(OfferedBundle { head: size, entries: 1, folder: true });
+            let frame = Frame::OfferBundle(Offer { bundle, ..offer });
             prop_assert_eq!(Frame::decode(&crate::cbor::encode(&frame)), Some(frame));
         }
 

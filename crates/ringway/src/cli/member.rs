@@ -10,7 +10,7 @@ use ringway_node::control::AskedPriority;
 use ringway_node::endpoint::Endpoint;
 
 use super::{deadline, values};
-use crate::members::complete_peer;
+use crate::members::{complete_path_or_peer, complete_peer};
 
 /// `ringway join`.
 #[derive(Clone, Debug, Args)]
@@ -147,10 +147,17 @@ pub(crate) struct RotateArgs {
 #[command(after_help = "\
 Examples:
   ringway send report.pdf oslo
-  ringway send backup.tar oslo --priority 0    takes only what nobody else wants
-  ringway send backup.tar oslo --priority backup
+  ringway send photos notes.txt oslo
+  ringway send release.iso --to 'lab-*' --to oslo
+  pg_dump shop | ringway send - oslo --name shop.sql
+  ringway send backup oslo --priority 0    takes only what nobody else wants
+  ringway send backup oslo --priority backup
   ringway send image.iso oslo --by 18:00
   ringway send release.iso oslo --detach
+
+Without --to the last argument is the member. A folder arrives with all that is in it: names, modes,
+times, empty folders, and links that stay inside. What is left out is said at the end: links that
+lead out of the folder, sockets, pipes and devices, and this member's own home.
 
 With --by the transfer has priority 0 as long as that is in time, and is raised only as far as it
 must be, to 8 at most; `ringway transfers` shows when it is expected. After the time it goes on at
@@ -158,14 +165,22 @@ priority 1. `ringway priority ID P` takes it from its deadline, `ringway priorit
 another.
 
 Ctrl-C leaves the transfer running in the daemon; `ringway cancel ID` ends it.")]
+#[command(
+    override_usage = "ringway send [OPTIONS] <PATH>... <PEER>\n       ringway send [OPTIONS] <PATH>... --to <PEER>..."
+)]
 pub(crate) struct SendArgs {
-    /// The file
-    pub(crate) file: PathBuf,
-    /// Name of a member, or its id
-    #[arg(add = ArgValueCompleter::new(complete_peer))]
-    pub(crate) peer: String,
-    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them; or the name
-    /// of a class: backup (0), work (1) or live (8), where ringway.toml has no others
+    /// Files and folders, and last the member's name unless --to gives it; `-` is standard input
+    #[arg(required = true, value_name = "PATH", add = ArgValueCompleter::new(complete_path_or_peer))]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Name of a member, its id, or a pattern of names such as 'lab-*'; for several members give it
+    /// several times
+    #[arg(long, value_name = "PEER", add = ArgValueCompleter::new(complete_peer))]
+    pub(crate) to: Vec<String>,
+    /// What the receiver is to call it: for standard input, or a single file
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them; or the name of
+    /// a class: backup (0), work (1) or live (8), where ringway.toml has no others
     #[arg(long, value_name = "P", default_value = "1", value_parser = values::priority, allow_hyphen_values = true)]
     pub(crate) priority: AskedPriority,
     /// When it has to have arrived: 18:00, `tomorrow 06:00`, 2026-12-01T06:00 or +2h

@@ -32,7 +32,7 @@ pub(crate) async fn list(context: &Context, args: &TransfersArgs) -> Result<(), 
     if transfers.is_empty() {
         context
             .output
-            .note("No such transfers: `ringway send FILE PEER` begins one.");
+            .note("No such transfers: `ringway send PATH PEER` begins one.");
         return Ok(());
     }
     context.output.line(&table(&transfers).text())

@@ -14,6 +14,7 @@ mod captures;
 mod clients;
 mod demo;
 mod doctor;
+mod folders;
 mod gate;
 mod hidden;
 mod inbox;

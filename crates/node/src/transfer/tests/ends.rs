@@ -51,6 +51,7 @@ fn left(bench: &Bench, id: u128, phase: Phase) {
         handed: false,
         ended: None,
         arrival: None,
+        bundle: None,
     };
     bench.state.put_transfer(&record).unwrap();
 }
@@ -108,6 +109,7 @@ async fn a_receiver_with_full_disk_ends_too() {
         // As much as is taken: more than is free.
         size: crate::limits::LARGEST_FILE,
         hash: [7; 32].into(),
+        bundle: None,
     });
     offer.write(&mut sink).await.unwrap();
     let answer = timeout(PATIENCE, Frame::read(&mut answers)).await;
