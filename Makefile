@@ -7,7 +7,7 @@ part = @testbed/loop/part.sh
 
 .PHONY: help setup setup-tests setup-bench setup-package demo release install package test-packages quick test attack test-long format lint docs deny
 .PHONY: check tidy older model kernels fuzz loop report bench bench-transport bench-dtl bench-overlay
-.PHONY: bench-overlay-real bench-kademlia bench-gate bench-trinity
+.PHONY: bench-overlay-real bench-kademlia bench-gate bench-trinity bench-files
 
 help: ## list the targets, and how long each takes
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,6 +114,12 @@ bench-dtl: setup-bench target/tools/bin/rattan ## measure priorities beside the 
 	test -s $(SPEED) || { target/release/dtl-peers speed $(filter --quick,$(DTL)) --json > $(SPEED).part && mv $(SPEED).part $(SPEED); }
 	target/release/ringway-bench dtl --json --results target/bench/dtl.runs --plots target/bench --rattan $(LINE) --beside target/release/dtl-peers $(DTL) > target/bench/dtl.json
 	@cat target/bench/dtl.json
+
+bench-files: setup-bench ## 100 000 small files beside rsync and tar: target/bench/files.json; root, minutes (FILES="--quick": one)
+	$(CARGO) build --locked --release --package ringway --package ringway-bench
+	mkdir -p target/bench
+	target/release/ringway-bench files --json $(FILES) > target/bench/files.json
+	@cat target/bench/files.json
 
 bench-overlay: setup ## look points up in rings with malicious routers: target/bench/overlay.json; hours (OVERLAY="--quick": a minute)
 	$(CARGO) build --locked --release --package ringway --package ringway-bench

@@ -35,7 +35,7 @@ useful=() servers=()
 if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
     peers=()
     if [[ $1 == --bench ]]; then
-        peers=(iperf3:iperf3 squid:squid c-icap:c-icap /usr/share/doc/libc-icap-mod-virus-scan:libc-icap-mod-virus-scan ndpiReader:libndpi-bin)
+        peers=(iperf3:iperf3 rsync:rsync socat:socat squid:squid c-icap:c-icap /usr/share/doc/libc-icap-mod-virus-scan:libc-icap-mod-virus-scan ndpiReader:libndpi-bin)
     fi
     for need in "${peers[@]}" ip:iproute2 ethtool:ethtool nft:nftables iptables:iptables clamd:clamav-daemon /usr/share/clamav-testfiles/clam.exe:clamav-testfiles miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light curl:curl logrotate:logrotate tcpdump:tcpdump postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail knotd:knot kdig:knot-dnsutils unbound:unbound named:bind9 sshd:openssh-server \
         transmission-daemon:transmission-daemon transmission-create:transmission-cli aria2c:aria2 wireguard-go:wireguard-go wg:wireguard-tools amuled:amule-daemon alcc:amule-utils \

@@ -46,6 +46,8 @@ pub(crate) enum BenchCommand {
     Overlay(OverlayArgs),
     /// What crosses the gateway, beside plain forwarding and NAT, in namespaces of their own
     Gate(GateBenchArgs),
+    /// Many small files from one host to another, beside rsync and tar, in namespaces of their own
+    Files(FilesArgs),
     /// Make docs/benchmarks.md from the runs in benches/results
     Report(ReportArgs),
     /// Keep the figures of a benchmark as runs in benches/results
@@ -159,6 +161,38 @@ pub(crate) struct GateBenchArgs {
     /// Make so many flows and say what the process grew by
     #[arg(long, hide = true, value_name = "STATE:FLOWS")]
     pub(crate) memory_of: Option<crate::gate::Held>,
+}
+
+/// `ringway-bench files`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway-bench files --quick
+  ringway-bench files --json > files.json
+  ringway-bench files --only ringway,rsync --files 20000 --round-trip 100
+
+Sender, receiver and authority are hosts of their own on a switch; each cable has a quarter of the round trip, and no limit of
+its rate. The same folder goes by `ringway send`, by `rsync -a` to a daemon of rsync, and by tar into tar over one TCP connection;
+neither encrypts. Needs root, iproute2, nftables and /dev/net/tun; what is beside us needs rsync, socat and tar.")]
+pub(crate) struct FilesArgs {
+    /// 10000 files once; ends within a minute
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Files [default: 100000, with --quick 10000]
+    #[arg(long, value_name = "N")]
+    pub(crate) files: Option<usize>,
+    /// Bytes of each
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub(crate) bytes: usize,
+    /// Milliseconds there and back
+    #[arg(long, value_name = "MS", default_value_t = 20)]
+    pub(crate) round_trip: u64,
+    /// Runs [default: 3, with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: Option<u32>,
+    /// Only these
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) only: Vec<crate::files::Sender>,
 }
 
 /// `ringway-bench transport`.

@@ -8,6 +8,7 @@
 //! | `dtl` | priorities beside the kernel's TCP, over emulated lines |
 //! | `overlay` | lookups in simulated rings |
 //! | `real` | rings of real routers over UDP |
+//! | `files` | many small files, beside rsync and tar, in namespaces of their own |
 //! | `gate` | what crosses the gateway, in namespaces of their own |
 //! | `beside` | programs with other libraries, `benches` of the source |
 //! | `figure`, `plot` | what is measured, as a table, JSON and pictures |
@@ -20,6 +21,7 @@ mod beside;
 mod cli;
 mod dtl;
 mod figure;
+mod files;
 mod gate;
 mod idle;
 mod limit;
@@ -63,6 +65,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         BenchCommand::Dtl(args) => dtl::run(output, &args),
         BenchCommand::Overlay(args) if args.real => real::run(output, &args),
         BenchCommand::Overlay(args) => overlay::run(output, &args),
+        BenchCommand::Files(args) => files::run(output, &args),
         BenchCommand::Gate(args) => gate::run(output, &args),
         BenchCommand::Report(args) => show(output, report::write_page(&args)),
         BenchCommand::Record(args) => show(output, report::record(&args)),

@@ -1,0 +1,133 @@
+//! Others that send a folder: rsync's daemon, and tar over one TCP connection.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ringway_terminal::{Failure, Output};
+use ringway_testbed::{Host, Running, TestbedError, wait_until};
+
+use super::{FOLDER, Lab, Sender};
+use crate::limits::WAIT;
+
+/// Where rsync's daemon and tar's socat listen.
+const RSYNC_PORT: u16 = 8730;
+const TAR_PORT: u16 = 8731;
+
+/// Those whose programs are there; the others are named on stderr.
+pub(super) fn found(output: Output, senders: Vec<Sender>) -> Vec<Sender> {
+    let has = |sender: &Sender| {
+        let missing = programs(*sender).iter().find(|program| !is_there(program));
+        if let Some(program) = missing {
+            let name = sender.name();
+            output.note(&format!("{name} is left out: `{program}` is not installed"));
+        }
+        missing.is_none()
+    };
+    senders.into_iter().filter(has).collect()
+}
+
+fn programs(sender: Sender) -> &'static [&'static str] {
+    match sender {
+        Sender::Ringway => &[],
+        Sender::Rsync => &["rsync"],
+        Sender::Tar => &["tar", "socat"],
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).exists())
+}
+
+/// A folder of lima's for what arrives.
+fn arrivals(lab: &Lab, name: &str) -> Result<PathBuf, Failure> {
+    let folder = lab.folder.path().join(name);
+    std::fs::create_dir_all(&folder).map_err(Failure::failed)?;
+    Ok(folder)
+}
+
+/// `rsync -a` to a daemon: no ssh, so neither its encryption nor its round trips.
+pub(super) fn rsync(lab: &Lab) -> Result<(Duration, PathBuf), Failure> {
+    let arrivals = arrivals(lab, "by-rsync")?;
+    let config = lab.folder.path().join("rsyncd.conf");
+    let text = format!(
+        "port = {RSYNC_PORT}\nuse chroot = no\nuid = root\ngid = root\n[in]\npath = {}\nread only = no\n",
+        arrivals.display()
+    );
+    std::fs::write(&config, text).map_err(Failure::failed)?;
+    let lima = lab.host("lima")?;
+    let mut daemon = lima.command("rsync");
+    daemon.args(["--daemon", "--no-detach", "--config"]);
+    daemon.arg(&config);
+    let log = lab.folder.path().join("rsyncd.log");
+    let _daemon = Running::start(daemon, &log).map_err(Failure::failed)?;
+    listens(lima, RSYNC_PORT)?;
+    let address = lima.address().map_err(Failure::failed)?;
+    let mut rsync = lab.host("oslo")?.command("rsync");
+    rsync.arg("-a").arg(&lab.sent);
+    rsync.arg(format!("rsync://{address}:{RSYNC_PORT}/in/"));
+    let begin = Instant::now();
+    succeeds(rsync)?;
+    Ok((begin.elapsed(), arrivals.join(FOLDER)))
+}
+
+/// tar into tar: as fast as files can be read, carried and written without any protocol.
+pub(super) fn tar(lab: &Lab) -> Result<(Duration, PathBuf), Failure> {
+    let arrivals = arrivals(lab, "by-tar")?;
+    let lima = lab.host("lima")?;
+    let mut receiver = lima.command("sh");
+    let listen = format!("socat -u TCP-LISTEN:{TAR_PORT},reuseaddr - | tar -xf -");
+    receiver.args(["-c", &listen]).current_dir(&arrivals);
+    let mut receiver = receiver
+        .stdin(Stdio::null())
+        .spawn()
+        .map_err(Failure::failed)?;
+    listens(lima, TAR_PORT)?;
+    let address = lima.address().map_err(Failure::failed)?;
+    let mut sender = lab.host("oslo")?.command("sh");
+    let send = format!("tar -cf - {FOLDER} | socat -u - TCP:{address}:{TAR_PORT}");
+    sender.args(["-c", &send]).current_dir(lab.folder.path());
+    let begin = Instant::now();
+    let sent = succeeds(sender);
+    if sent.is_err() {
+        // It may have ended by itself.
+        receiver.kill().ok();
+    }
+    let status = receiver.wait().map_err(Failure::failed)?;
+    let took = begin.elapsed();
+    sent?;
+    if !status.success() {
+        return Err(Failure::failed("tar could not write what came"));
+    }
+    Ok((took, arrivals.join(FOLDER)))
+}
+
+/// Waits until a host listens at a port, as its own table says: to try would be a connection.
+fn listens(host: &Host, port: u16) -> Result<(), Failure> {
+    let place = format!(":{port} ");
+    let there = wait_until(WAIT, || {
+        let table = host.check(&["ss", "-Hltn"])?;
+        let there = table.contains(&place).then_some(());
+        there.ok_or_else(|| TestbedError(format!("nothing listens at {port}")))
+    });
+    there.map_err(Failure::failed)
+}
+
+fn succeeds(mut command: Command) -> Result<(), Failure> {
+    let shown = shown(&command);
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(Failure::failed)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().last().unwrap_or_default();
+    Err(Failure::failed(format_args!("`{shown}` failed: {last}")))
+}
+
+/// Without the words that put it on a host.
+fn shown(command: &Command) -> String {
+    let words = command.get_args().map(|word| word.to_string_lossy());
+    words.skip(3).collect::<Vec<_>>().join(" ")
+}
