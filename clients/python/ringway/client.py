@@ -89,21 +89,35 @@ class Client:
         priority: Union[float, str] = 1.0,
         by: Optional[float] = None,
     ) -> List[Status]:
-        """Sends each file to each member: one transfer for each pair. They are recorded when this
-        returns, and go on whatever becomes of this program. A priority is a number or the name of
-        a class; `by` is when they have to have arrived, Unix seconds, and chooses it."""
-        sent = []
-        for path in map(os.path.abspath, paths):
-            for peer in peers:
-                # The daemon may be another user's, who cannot read it.
-                with open(path, "rb") as file:
-                    request: Dict[str, Any] = {"command": "send", "peer": peer}
-                    request.update(path=_path_in_json(path), priority=priority)
-                    if by is not None:
-                        request["by"] = int(by)
-                    connection = await Connection.request(self._path, request, file.fileno())
-                sent.extend(await connection.all("transfer"))
-        return sent
+        """Sends files and folders to each member: one transfer for each, with all of them. They
+        are recorded when this returns, and go on whatever becomes of this program. A priority is
+        a number or the name of a class; `by` is when they have to have arrived, Unix seconds, and
+        chooses it.
+
+        Folders, and several paths at once, are read by the daemon: it has to run as this user. A
+        single file is opened here."""
+        found = [_named(os.fspath(path)) for path in paths]
+        request: Dict[str, Any] = {"priority": priority}
+        if by is not None:
+            request["by"] = int(by)
+        if len(found) != 1 or os.path.isdir(found[0]):
+            for path in found:
+                os.stat(path)
+            request.update(command="send_all", peers=list(peers), handed="nothing")
+            request["paths"] = [_path_in_json(path) for path in found]
+            connection = await Connection.request(self._path, request)
+            return await connection.all("transfer")
+        (path,) = found
+        if len(peers) == 1:
+            # The form that every release knows.
+            request.update(command="send", path=_path_in_json(path), peer=peers[0])
+        else:
+            request.update(command="send_all", peers=list(peers), handed="file")
+            request["paths"] = [_path_in_json(path)]
+        # The daemon may be another user's, who cannot read it.
+        with open(path, "rb") as file:
+            connection = await Connection.request(self._path, request, file.fileno())
+        return await connection.all("transfer")
 
     async def transfers(self) -> List[Status]:
         """All transfers that the daemon knows, oldest first."""
@@ -247,6 +261,12 @@ def _told(status: Status) -> List[Any]:
 
 def _with_bytes(status: Status) -> Status:
     return {**status, "body": base64.b64decode(status["body"])}
+
+
+def _named(path: str) -> str:
+    """Absolute. `.` and `..` have no name of their own, and a link keeps its."""
+    last = os.path.basename(path.rstrip("/"))
+    return os.path.realpath(path) if last in ("", ".", "..") else os.path.abspath(path)
 
 
 def _path_in_json(path: str) -> Union[str, List[int]]:

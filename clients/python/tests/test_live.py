@@ -43,6 +43,17 @@ class Live(unittest.IsolatedAsyncioTestCase):
         came = [one for one in await self.lima.transfers() if one["id"] == ended["id"]]
         self.assertEqual(came[0]["direction"], "receive")
 
+    async def test_folders(self):
+        with tempfile.TemporaryDirectory() as outer:
+            folder = Path(outer) / f"folder-{os.getpid()}"
+            (folder / "empty").mkdir(parents=True)
+            (folder / "file").write_text("inside")
+            sent = await self.oslo.send([folder], ["lima"])
+            ended = await asyncio.wait_for(self.oslo.wait(sent[0]["id"]), LONG)
+        self.assertEqual((ended["state"], ended["kind"], ended["entries"]), ("done", "folder", 3))
+        came = [one for one in await self.lima.transfers() if one["id"] == ended["id"]]
+        self.assertEqual((Path(came[0]["path"]) / "file").read_text(), "inside")
+
     async def test_records(self):
         name = f"printer-{os.getpid()}"
         stored = await asyncio.wait_for(self.oslo.put(name, b"\x00ipp", 60), LONG)

@@ -208,6 +208,29 @@ class Protocol(unittest.IsolatedAsyncioTestCase):
         request, content = await serving
         self.assertEqual((request["path"], content), (os.fspath(file), b"report"))
 
+    async def test_folders_and_several_members_are_one_request(self):
+        def answers(request):
+            sent = [{"reply": "transfer", "id": peer} for peer in request["peers"]]
+            return [*sent, {"reply": "done"}]
+
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "file"
+            file.write_text("report")
+            async with Daemon(answers) as daemon:
+                client = await daemon.client()
+                sent = await client.send([folder, file], ["lima", "oslo"], by=7.5)
+                await client.send([folder + "/."], ["lima"])
+                with self.assertRaises(FileNotFoundError):
+                    await client.send([folder, Path(folder) / "absent"], ["lima"])
+                requests = daemon.requests[1:]
+        self.assertEqual([one["id"] for one in sent], ["lima", "oslo"])
+        first = {key: requests[0].get(key) for key in ("command", "paths", "by", "handed")}
+        paths = [folder, os.fspath(file)]
+        expected = {"command": "send_all", "paths": paths, "by": 7, "handed": "nothing"}
+        self.assertEqual(first, expected)
+        self.assertEqual(requests[1]["paths"], [os.path.realpath(folder)])
+        self.assertEqual(len(requests), 2)
+
 
 class Source(unittest.TestCase):
     def test_source_is_of_python_3_9(self):

@@ -1,6 +1,5 @@
 //! The typed client: one method for each thing that a member does for a program.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +9,8 @@ use crate::message::{
     TransferStatus,
 };
 use crate::place::Place;
+use crate::send_all::{Handed, SendAll, SendPath};
+use crate::sending;
 use crate::versions::CONTROL;
 
 /// A member, through its daemon. Cheap to clone; each request has a connection of its own, so that
@@ -131,50 +132,44 @@ impl Client {
         self.request(&Request::Members).await?.each(member).await
     }
 
-    /// Sends each of `paths` to each of `peers`, names or ids of members: one transfer for each
-    /// pair, in this order. They are recorded when this returns, and go on whatever becomes of this
-    /// program; what is refused ends the rest.
+    /// Sends `paths`, files and folders, to each of `peers`, names or ids of members: one transfer
+    /// for each peer, with all of them. They are recorded when this returns, and go on whatever
+    /// becomes of this program.
+    ///
+    /// Folders, and several paths at once, are read by the daemon: it has to run as this user. A
+    /// single file is opened here.
     ///
     /// # Errors
-    /// [`ClientError::File`] when a file cannot be read, and as [`status`](Client::status).
+    /// [`ClientError::File`] when a path cannot be read, and as [`status`](Client::status).
     pub async fn send(
         &self,
         paths: &[impl AsRef<Path>],
         peers: &[impl AsRef<str>],
         options: &SendOptions,
     ) -> Result<Vec<TransferStatus>, ClientError> {
-        let mut sent = Vec::new();
-        for path in paths {
-            for peer in peers {
-                sent.push(self.send_one(path.as_ref(), peer.as_ref(), options).await?);
-            }
-        }
-        Ok(sent)
-    }
-
-    async fn send_one(
-        &self,
-        path: &Path,
-        peer: &str,
-        options: &SendOptions,
-    ) -> Result<TransferStatus, ClientError> {
-        let opened = |path: &Path| {
-            let path = std::path::absolute(path)?;
-            Ok((File::open(&path)?, path))
-        };
-        let (file, path) = opened(path).map_err(|source| ClientError::File {
-            path: path.to_owned(),
-            source,
-        })?;
-        let request = Request::Send {
-            path,
-            peer: peer.to_owned(),
-            priority: options.priority.clone(),
-            by: options.by,
+        let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
+        let mut peers: Vec<String> = peers.iter().map(|peer| peer.as_ref().to_owned()).collect();
+        let (paths, file) = sending::look(&paths)?;
+        let request = match (paths.as_slice(), &file) {
+            // One file for one member has the form that every release knows.
+            ([SendPath(path)], Some(_)) if peers.len() == 1 => Request::Send {
+                path: path.clone(),
+                peer: peers.swap_remove(0),
+                priority: options.priority.clone(),
+                by: options.by,
+            },
+            _ => Request::SendAll(Box::new(SendAll {
+                paths,
+                name: None,
+                peers,
+                priority: options.priority.clone(),
+                by: options.by,
+                handed: file.as_ref().map_or(Handed::Nothing, |_| Handed::File),
+            })),
         };
         // The daemon may be another user's.
-        let connection = Connection::request_with(&self.socket, &request, Some(&file)).await?;
-        connection.only(as_transfer).await
+        let connection = Connection::request_with(&self.socket, &request, file.as_ref()).await?;
+        connection.each(as_transfer).await
     }
 
     /// All transfers that the daemon knows, oldest first.

@@ -21,7 +21,7 @@
 //! | [`place`] | where a member's daemon is reached |
 //! | [`connection`], [`descriptor`] | one request and its answers; an open file beside it |
 //! | [`message`] | the messages: a request in, replies out; [`streams`], [`tallies`]: those about services and counts |
-//! | [`send_all`] | the one to send several files and folders, or to several members |
+//! | [`send_all`] | the one to send several files and folders, or to several members; `sending`: what a program gives it |
 //! | [`leave`] | those by which a member leaves its ring |
 //! | `limited_by` | why a transfer is not faster |
 //! | [`text`] | paths in JSON, and what may be shown of strangers' words |
@@ -38,6 +38,7 @@ pub mod mail;
 pub mod message;
 pub mod place;
 pub mod send_all;
+mod sending;
 pub mod stream;
 pub mod streams;
 pub mod tallies;

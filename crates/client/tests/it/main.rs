@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use ringway_client::{Client, ClientError, Event, Place};
+use ringway_client::{Client, ClientError, Event, Place, SendOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -220,4 +220,39 @@ async fn events_are_changes_and_messages() {
         }
     }
     assert_eq!(messages, 1);
+}
+
+#[tokio::test]
+async fn folders_and_several_members_are_one_request() {
+    let (asked, mut requests) = tokio::sync::mpsc::unbounded_channel();
+    let daemon = Daemon::start(move |request| {
+        asked.send(request.clone()).unwrap();
+        let sent = [transfer("a", 0), transfer("b", 0), done()];
+        (sent.to_vec(), Then::Ends)
+    });
+    let client = daemon.client().await.unwrap();
+    let folder = daemon.folder.path();
+    let file = folder.join("file");
+    std::fs::write(&file, "report").unwrap();
+    let (peers, options) = (["lima", "bern"], SendOptions::default());
+    let sent = client.send(&[folder, &file], &peers, &options).await;
+    assert_eq!(sent.unwrap().len(), 2);
+    let request = requests.recv().await.unwrap();
+    assert_eq!(request["command"], "send_all");
+    assert_eq!(request["peers"], json!(peers));
+    assert_eq!(request["paths"], json!([folder, file]));
+    assert_eq!(request["handed"], "nothing");
+    client.send(&[&file], &peers, &options).await.unwrap();
+    let request = requests.recv().await.unwrap();
+    assert_eq!(
+        (&request["command"], &request["handed"]),
+        (&json!("send_all"), &json!("file"))
+    );
+    client.send(&[&file], &["lima"], &options).await.unwrap();
+    assert_eq!(requests.recv().await.unwrap()["command"], "send");
+    let absent = client.send(&["/absent"], &["lima"], &options).await;
+    assert!(
+        matches!(absent, Err(ClientError::File { .. })),
+        "{absent:?}"
+    );
 }

@@ -153,8 +153,7 @@ impl Unpacking {
                     OFlags::RDONLY
                 };
                 let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-                let mode = Mode::RUSR | Mode::WUSR;
-                rustix::fs::openat(folder, name_of(list, number)?, flags, mode)?.into()
+                open_here(folder, name_of(list, number)?, flags)?.into()
             }
         };
         Ok(&open.file.insert((number, file)).1)
@@ -379,6 +378,18 @@ impl ReadAt for Unpacking {
             }
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Opens or makes a file. It has its mode already, after a crash while all was made ready.
+fn open_here(folder: &OwnedFd, name: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    match rustix::fs::openat(folder, name, flags, mode) {
+        Err(Errno::ACCESS) => {
+            rustix::fs::chmodat(folder, name, mode, AtFlags::empty())?;
+            Ok(rustix::fs::openat(folder, name, flags, mode)?)
+        }
+        opened => Ok(opened?),
     }
 }
 
