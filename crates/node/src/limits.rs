@@ -304,6 +304,12 @@ pub const PIPE_BLOCKS: usize = 16;
 /// Past it the attempt ends and is repeated.
 pub const ANSWER_TIME: std::time::Duration = std::time::Duration::from_secs(120);
 
+/// How long a sender waits for the reason when its stream was stopped in the middle.
+///
+/// Source: the receiver says it at once; this is some round trips of any path. Past it the attempt
+/// ends without, and is repeated.
+pub const REFUSAL_TIME: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// Commands and outcomes that wait for the member's task.
 ///
 /// Source: the control socket serves [`CONTROL_CONNECTIONS`] at once, transfers add as many. Past

@@ -29,7 +29,9 @@ use super::wire::{Frame, FrameError, Offer, OfferedBundle};
 use crate::certificate::Certificate;
 use crate::connection::code::{DONE, FAILED, GIVEN_UP};
 use crate::directory::DirectoryError;
-use crate::limits::{ANSWER_TIME, RETRY_FIRST, RETRY_LONGEST, ROUTE_LOOK, STILL_AFTER_RETURN};
+use crate::limits::{
+    ANSWER_TIME, REFUSAL_TIME, RETRY_FIRST, RETRY_LONGEST, ROUTE_LOOK, STILL_AFTER_RETURN,
+};
 use crate::text::printable;
 
 /// Why an attempt ends that has stood still for too long.
@@ -200,9 +202,12 @@ async fn deliver(
             look_at_route(context, &connection, &flow).await;
             let missing = Missing { source, ranges };
             let sending = send_content(context, live, &connection, &flow, missing, &mut sink);
-            tokio::select! {
-                sent = sending => sent?,
+            let sent = tokio::select! {
+                sent = sending => sent,
                 never = follow_route(context, &connection, &flow) => match never {},
+            };
+            if let Err(ended) = sent {
+                return Err(or_refused(live, ended, &mut answers).await);
             }
             finished(context, live, &connection, &mut answers).await?;
         }
@@ -416,6 +421,18 @@ fn refused(live: &Live, reason: &str, try_later: bool) -> Ended {
     } else {
         live.lock_record().offered = false;
         Ended::Never(format!("refused: {reason}"))
+    }
+}
+
+/// Why sending has ended in the middle: a receiver that refuses the rest stops the stream, and says
+/// why beside it.
+async fn or_refused(live: &Live, ended: Ended, answers: &mut RecvStream) -> Ended {
+    if let Ended::Never(_) = &ended {
+        return ended;
+    }
+    match timeout(REFUSAL_TIME, Frame::read(answers)).await {
+        Ok(Ok(Frame::Refuse { reason, try_later })) => refused(live, &reason, try_later),
+        _ => ended,
     }
 }
 

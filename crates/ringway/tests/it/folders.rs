@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ringway_testbed::{Ring, RingBuilder};
 use serde_json::Value;
 
-use super::{program, random_bytes, transfer_when};
+use super::{not_tested, program, random_bytes, transfer_when};
 
 /// Small files in the folder and bytes of each, and bytes of the large one behind them; at the
 /// sender's limit it takes seconds.
@@ -19,6 +19,9 @@ const LARGE: usize = 24 << 20;
 /// the sender is, in the large one.
 const IN_SMALL: u64 = 5_000_000;
 const IN_LARGE: u64 = 12_000_000;
+
+/// A user that no account has.
+const OTHER: u32 = 61_235;
 
 fn ring() -> Ring {
     let builder = RingBuilder::new(program())
@@ -41,6 +44,7 @@ fn folders_and_several_files_arrive() {
     folder_goes_on_after_a_kill(&mut ring);
     several_go_to_all_that_a_pattern_means(&ring);
     standard_input_arrives_under_its_name(&ring);
+    folder_is_handed_over(&ring);
     odd_names_are_said(&ring);
     mistakes_change_nothing(&ring);
 }
@@ -155,6 +159,29 @@ fn standard_input_arrives_under_its_name(ring: &Ring) {
     );
     let arrived = fs::read(inbox(ring, "lima").join("dump.sql")).unwrap();
     assert_eq!(arrived, b"select 1;");
+}
+
+/// A daemon of another user gets what the caller may read, packed: it opens no path of theirs.
+fn folder_is_handed_over(ring: &Ring) {
+    if !rustix::process::geteuid().is_root() {
+        return not_tested("folders for another user's daemon: it takes root");
+    }
+    let alice = ring.member("alice").unwrap();
+    let socket = alice.home.join("control.sock");
+    std::os::unix::fs::chown(&socket, Some(OTHER), None).unwrap();
+    let folder = ring.folder().join("handed");
+    fs::create_dir_all(folder.join("inner")).unwrap();
+    fs::write(folder.join("inner/file"), "packed").unwrap();
+    symlink("/etc/passwd", folder.join("outside")).unwrap();
+    let sent = alice
+        .run(&["send", folder.to_str().unwrap(), "--to", "lima"])
+        .unwrap();
+    std::os::unix::fs::chown(&socket, Some(0), None).unwrap();
+    assert_eq!(sent.code, Some(0), "{}", sent.stderr);
+    assert!(sent.stderr.contains("handed/outside"), "{}", sent.stderr);
+    let arrived = inbox(ring, "lima").join("handed");
+    assert_eq!(fs::read(arrived.join("inner/file")).unwrap(), b"packed");
+    assert!(fs::symlink_metadata(arrived.join("outside")).is_err());
 }
 
 fn odd_names_are_said(ring: &Ring) {

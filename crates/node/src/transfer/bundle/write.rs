@@ -147,10 +147,11 @@ impl Unpacking {
             Some((_, file)) => file,
             None => {
                 let folder = self.open_folder(list, open, list.parent(number), make)?;
+                // Also to be read: what is kept open may be written next.
                 let flags = if make {
                     OFlags::RDWR | OFlags::CREATE
                 } else {
-                    OFlags::RDONLY
+                    OFlags::RDWR
                 };
                 let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
                 open_here(folder, name_of(list, number)?, flags)?.into()

@@ -185,3 +185,21 @@ async fn bundles_past_the_bounds_are_refused() {
         assert!(bench.transfers.list().is_empty());
     }
 }
+
+/// The sender's end of a refusal in the middle: its stream is stopped, and the reason is read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_in_the_middle_are_told_at_the_sender() {
+    let bench = bench(true);
+    let (id, _connection, mut sink, stream) = accepted(&bench, 40 << 20).await;
+    let refusal = Frame::Refuse {
+        reason: "the list\x1b[2J is not valid".to_owned(),
+        try_later: false,
+    };
+    refusal.write(&mut sink).await.unwrap();
+    sink.finish().unwrap();
+    drop(stream);
+    let status = || bench.transfers.status(&id).unwrap().0;
+    eventually("it has failed", || status().state == "failed").await;
+    let reason = status().reason.unwrap();
+    assert_eq!(reason, "refused: the list[2J is not valid");
+}

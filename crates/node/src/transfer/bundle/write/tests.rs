@@ -102,6 +102,30 @@ fn folder_arrives_as_it_is() {
     assert_eq!(fs::read_dir(inbox.join(".partial")).unwrap().count(), 0);
 }
 
+/// What is there is read before more is written, in the middle of a file.
+#[test]
+fn interrupted_files_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let walked = Walked::new(&[sample(folder.path())], None).unwrap();
+    let inbox = folder.path().join("inbox");
+    let content = content(&walked);
+    let middle = 2 * 16_384;
+    let head = walked.list.head();
+    let mut into = begin(&inbox, content.len(), head);
+    write_all(&mut into, &content[..middle]).unwrap();
+    drop(into);
+    let mut again = begin(&inbox, content.len(), head);
+    again.read_list().unwrap();
+    let mut there = vec![0; middle];
+    again.read_exact_at(0, &mut there).unwrap();
+    assert!(there == content[..middle]);
+    again
+        .write(middle.try_into().unwrap(), &content[middle..])
+        .unwrap();
+    let path = again.finish(&inbox).unwrap();
+    assert_eq!(facts(&path), facts(&folder.path().join("photos")));
+}
+
 #[test]
 fn interrupted_moves_go_on() {
     let folder = tempfile::tempdir().unwrap();
