@@ -164,6 +164,7 @@ impl Client {
                 peers,
                 priority: options.priority.clone(),
                 by: options.by,
+                direct: false,
                 handed: file.as_ref().map_or(Handed::Nothing, |_| Handed::File),
             })),
         };

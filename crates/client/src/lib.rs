@@ -22,6 +22,7 @@
 //! | [`connection`], [`descriptor`] | one request and its answers; an open file beside it |
 //! | [`message`] | the messages: a request in, replies out; [`streams`], [`tallies`]: those about services and counts |
 //! | [`send_all`] | the one to send several files and folders, or to several members; `sending`: what a program gives it |
+//! | [`givers`] | from whom a file comes that goes to several members |
 //! | [`leave`] | those by which a member leaves its ring |
 //! | `limited_by` | why a transfer is not faster |
 //! | [`text`] | paths in JSON, and what may be shown of strangers' words |
@@ -31,6 +32,7 @@ pub mod client;
 pub mod connection;
 pub mod descriptor;
 pub mod events;
+pub mod givers;
 pub mod leave;
 mod limited_by;
 pub mod limits;

@@ -609,6 +609,10 @@ pub struct TransferStatus {
     /// What transfers of one command to several members have in common, 32 hex digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// Who has given how much of a file that comes in, if others that get it give it as well; the
+    /// sender is one of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub givers: Vec<super::givers::Giver>,
     /// What a person should know of it: what is left out, or arrives under another name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -22,6 +22,10 @@ pub struct SendAll {
     /// When it has to have arrived, Unix seconds: then that chooses the priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<u64>,
+    /// Whether all of it comes from this member: receivers give nothing to each other, and do not
+    /// learn of each other.
+    #[serde(default)]
+    pub direct: bool,
     /// What was handed over beside the request.
     #[serde(default)]
     pub handed: Handed,

@@ -12,6 +12,7 @@ mod stream_server;
 mod tallies;
 
 pub use message::*;
+pub use ringway_client::givers::Giver;
 use ringway_client::message;
 pub use ringway_client::send_all::{Handed, SendAll, SendPath};
 pub use ringway_client::streams::{ServiceStatus, StreamStatus};

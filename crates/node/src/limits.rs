@@ -3,6 +3,7 @@
 mod address;
 mod backup;
 mod bundle;
+mod distribution;
 mod link;
 mod members;
 mod message;
@@ -18,6 +19,7 @@ mod transfer;
 pub use address::*;
 pub use backup::*;
 pub use bundle::*;
+pub use distribution::*;
 pub use link::*;
 pub use members::*;
 pub use message::*;

@@ -32,6 +32,7 @@ mod cap;
 mod content;
 mod deadline;
 mod desktop;
+mod distribute;
 mod give_up;
 mod hook;
 mod inbox;

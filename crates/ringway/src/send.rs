@@ -95,6 +95,7 @@ async fn queue(
         peers,
         priority: args.priority.clone(),
         by: args.by,
+        direct: args.direct,
         handed,
     }));
     let client = Client::request_with(&socket, &request, file.as_ref()).await?;

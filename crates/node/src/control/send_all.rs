@@ -48,6 +48,7 @@ impl Services {
             name: all.name,
             form,
             priority,
+            direct: all.direct,
         };
         let (transfers, own) = (self.transfers.clone(), self.certificate.clone());
         // Folders are looked at, and a list that was handed over is read.

@@ -38,6 +38,8 @@ pub(crate) struct Bundle {
     pub(crate) entries: u64,
     /// What transfers of one command have in common.
     pub(crate) group: Option<[u8; 16]>,
+    /// Whether its receivers get nothing from each other.
+    pub(crate) direct: bool,
 }
 
 impl Bundle {
@@ -104,6 +106,8 @@ struct Kept {
     entries: u64,
     #[n(5)]
     group: Option<ByteArray<16>>,
+    #[n(6)]
+    direct: Option<bool>,
 }
 
 impl Bundle {
@@ -117,6 +121,7 @@ impl Bundle {
             head: self.head,
             entries: self.entries,
             group: self.group.map(Into::into),
+            direct: Some(self.direct),
         })
     }
 
@@ -131,6 +136,7 @@ impl Bundle {
             head: kept.head,
             entries: kept.entries,
             group: kept.group.map(|group| *group),
+            direct: kept.direct.unwrap_or(false),
         })
     }
 }

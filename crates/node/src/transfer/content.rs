@@ -368,6 +368,12 @@ impl Partial {
         Ok(())
     }
 
+    /// Writes the chunks in `ranges` as [`Source::encode`] does, if they are here and still what they
+    /// were.
+    pub(super) fn encode(&self, ranges: &ChunkRanges, sink: impl Write) -> io::Result<()> {
+        encode_ranges_validated(&self.data, &self.tree, ranges, sink).map_err(io::Error::from)
+    }
+
     /// Puts the complete file into `folder` under `name`, or under `name (2)` and so on if that is
     /// taken. The partial file stays beside it until [`Partial::discard`]: after a crash in
     /// between, this finds what it has put there.

@@ -9,15 +9,16 @@ use bao_tree::ChunkRanges;
 use ringway_dtl::{LimitedBy, Priority};
 use ringway_transport::MemberId;
 use ringway_transport::limits::QUIC_STREAM_WINDOW;
-use ringway_transport::quic::{QuicConnection, member_address};
+use ringway_transport::quic::{ConnectionReport, QuicConnection, member_address};
 use tokio::sync::{Notify, watch};
 
 use super::bundle::{Kind, ListSlot};
 use super::content::{Partial, safe_file_name};
+use super::distribute::Givers;
 use super::origin;
 use super::record::{Direction, Phase, Record, TransferId};
 use super::uplink::{Flow, HeldBack};
-use crate::control::{PathReport, TransferStatus, limited_by};
+use crate::control::{Giver, PathReport, TransferStatus, limited_by};
 use crate::directory::Directory;
 
 /// How far back the rate looks.
@@ -63,6 +64,8 @@ pub(super) struct Live {
     pub(super) origin: origin::Slot,
     /// The list of a bundle, as long as it is used.
     pub(super) list: ListSlot,
+    /// Who has given how much of one that comes in from several.
+    pub(super) givers: Givers,
     /// What a person should know of it, a line for each thing.
     notes: Mutex<Vec<String>>,
     /// Held by the attempt that runs.
@@ -131,6 +134,7 @@ impl Live {
             checked: Mutex::new(None),
             origin: origin::Slot::default(),
             list: ListSlot::default(),
+            givers: Givers::default(),
             notes: Mutex::default(),
             running: tokio::sync::Mutex::new(()),
             samples: Mutex::default(),
@@ -369,6 +373,19 @@ impl Live {
             .collect()
     }
 
+    /// Who has given how much, if more than the sender has.
+    fn givers(&self, directory: &Directory) -> Vec<Giver> {
+        let all = self.givers.all().into_iter();
+        let mut givers: Vec<Giver> = all
+            .map(|(member, bytes)| Giver {
+                peer: name(directory, member),
+                bytes,
+            })
+            .collect();
+        givers.sort_by(|a, b| a.peer.cmp(&b.peer));
+        givers
+    }
+
     /// Names come from `directory`.
     pub(super) fn status(&self, directory: &Directory) -> TransferStatus {
         let record = self.record();
@@ -408,18 +425,11 @@ impl Live {
             size,
             bytes,
             kind: kind(&record).as_str().to_owned(),
-            entries: record
-                .bundle
-                .as_ref()
-                .map(|bundle| bundle.entries)
-                .filter(|entries| *entries > 0),
+            entries: entries(&record),
             files,
             files_done: list.map(|list| u64::from(list.files_within(done))),
-            group: record
-                .bundle
-                .as_ref()
-                .and_then(|bundle| bundle.group)
-                .map(|group| TransferId(group).to_string()),
+            group: group(&record),
+            givers: self.givers(directory),
             notes: self.notes(&record),
             rate,
             eta_s: rate
@@ -443,17 +453,35 @@ impl Live {
             capped_by: held
                 .filter(|_| sends)
                 .map(|held| held.interface.unwrap_or_else(|| ALL.to_owned())),
-            path_report: channel.zip(report).map(|(channel, report)| PathReport {
-                address: shown(&channel.connection),
-                rtt_ms: report.rtt.as_secs_f64() * 1e3,
-                queueing_ms: report.queueing_delay.unwrap_or_default().as_secs_f64() * 1e3,
-                way_back_ms: report.way_back_delay.map(|delay| delay.as_secs_f64() * 1e3),
-                window: report.window,
-                packets_sent: report.sent,
-                packets_lost: report.lost,
-            }),
+            path_report: channel
+                .zip(report)
+                .map(|(channel, report)| path_report(&channel, &report)),
         }
     }
+}
+
+fn path_report(channel: &Channel, report: &ConnectionReport) -> PathReport {
+    PathReport {
+        address: shown(&channel.connection),
+        rtt_ms: report.rtt.as_secs_f64() * 1e3,
+        queueing_ms: report.queueing_delay.unwrap_or_default().as_secs_f64() * 1e3,
+        way_back_ms: report.way_back_delay.map(|delay| delay.as_secs_f64() * 1e3),
+        window: report.window,
+        packets_sent: report.sent,
+        packets_lost: report.lost,
+    }
+}
+
+/// How many entries a bundle has, once that is known.
+fn entries(record: &Record) -> Option<u64> {
+    let entries = record.bundle.as_ref().map(|bundle| bundle.entries);
+    entries.filter(|entries| *entries > 0)
+}
+
+/// What transfers of one command have in common.
+fn group(record: &Record) -> Option<String> {
+    let group = record.bundle.as_ref().and_then(|bundle| bundle.group);
+    group.map(|group| TransferId(group).to_string())
 }
 
 fn kind(record: &Record) -> Kind {
@@ -478,12 +506,15 @@ fn renamed(record: &Record) -> Option<String> {
     Some(format!("it arrives as `{arrives}`: {why}"))
 }
 
-/// In alphabetic order; an id where no name is known.
+/// A member's id where no name is known.
+fn name(directory: &Directory, member: MemberId) -> String {
+    let certificate = directory.cached(&member);
+    certificate.map_or_else(|| member.to_string(), |known| known.name().to_string())
+}
+
+/// In alphabetic order.
 fn names(directory: &Directory, members: impl IntoIterator<Item = MemberId>) -> Vec<String> {
-    let name = |member: MemberId| {
-        let certificate = directory.cached(&member);
-        certificate.map_or_else(|| member.to_string(), |known| known.name().to_string())
-    };
+    let name = |member| name(directory, member);
     let mut names: Vec<String> = members.into_iter().map(name).collect();
     names.sort();
     names

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::content::Source;
+use super::distribute;
 
 /// Where content comes from.
 #[derive(Debug, Default)]
@@ -13,6 +14,8 @@ pub(super) struct Origin {
     handed: Option<File>,
     /// What was read from it, as long as a transfer uses it. Held while it is read.
     pub(super) source: tokio::sync::Mutex<Weak<Source>>,
+    /// How its receivers give it to each other.
+    pub(super) distribution: distribute::Slot,
 }
 
 impl Origin {
@@ -20,6 +23,7 @@ impl Origin {
         Arc::new(Origin {
             handed,
             source: tokio::sync::Mutex::default(),
+            distribution: distribute::Slot::default(),
         })
     }
 

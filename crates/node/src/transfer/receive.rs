@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 use super::bundle::{ALIGN, Bundle, Kind, invalid_list};
 use super::content::{self, Partial};
+use super::distribute::{self, Division, Share, Taking};
 use super::live::{Channel, Checked, Live};
 use super::pipe;
 use super::record::{Direction, Phase, Record, TransferId};
@@ -78,6 +79,9 @@ async fn handle_stream(context: &Arc<Context>, opened: Opened) {
             let id = TransferId(*id);
             take_end(context, connection, id, &mut sink).await
         }
+        Some(Frame::Ask(secret)) => {
+            distribute::serve(context, connection, *secret, &mut sink, stream).await
+        }
         Some(Frame::Come(id)) => {
             come(context, connection.peer(), TransferId(*id));
             Ok(())
@@ -119,8 +123,8 @@ fn come(context: &Context, peer: MemberId, id: TransferId) {
     }
 }
 
-/// The sender has given a transfer up. For one that is another's, or not known, nothing is done: it
-/// does not wait here for this sender.
+/// The sender has given a transfer up. For one that is another's, or not known, nothing is done:
+/// it does not wait here for this sender.
 async fn take_end(
     context: &Arc<Context>,
     connection: &QuicConnection,
@@ -246,6 +250,7 @@ pub(super) fn described(offered: OfferedBundle) -> Bundle {
         head: offered.head,
         entries: offered.entries,
         group: None,
+        direct: false,
     }
 }
 
@@ -256,8 +261,8 @@ pub(super) fn ended_with_membership(record: &Record) -> bool {
     record.phase == Phase::Failed && record.reason.as_deref() == Some(MEMBERSHIP_ENDED)
 }
 
-const STALLED: &str = "the sender has stalled";
-const RESTARTED: &str = "the sender has started over";
+pub(super) const STALLED: &str = "the sender has stalled";
+pub(super) const RESTARTED: &str = "the sender has started over";
 pub(super) const GIVEN_UP_THERE: &str = "the sender has given it up";
 pub(super) const GIVEN_UP_HERE: &str = "the receiver has given this transfer up";
 pub(super) const KEY_NOT_KNOWN: &str = "the receiver does not know yet that the sender has another key: it learns it from DNS or from other members";
@@ -266,8 +271,8 @@ pub(super) fn refused(reason: &str) -> Ended {
     Ended::Refuse(reason.to_owned(), false)
 }
 
-/// Removes what has come of a transfer that has ended without its file, once no attempt uses it any
-/// more.
+/// Removes what has come of a transfer that has ended without its file, once no attempt uses it
+/// any more.
 pub(super) async fn discard(context: &Arc<Context>, live: &Live) {
     let _running = live.running.lock().await;
     live.take_checked();
@@ -286,8 +291,8 @@ struct Content<'a> {
     attempts: watch::Receiver<u64>,
 }
 
-/// The folder that a file goes to: the inbox as it was when the file was offered first, unless that
-/// has gone, as with a home that was moved.
+/// The folder that a file goes to: the inbox as it was when the file was offered first, unless
+/// that has gone, as with a home that was moved.
 fn inbox(context: &Context, record: &Record) -> PathBuf {
     let began = record.path.parent().filter(|folder| folder.is_dir());
     began.map_or_else(|| context.receiving().inbox.clone(), Path::to_owned)
@@ -317,19 +322,7 @@ async fn take_content(
         live.keep_checked(checked);
         return Err(Ended::Lost(RESTARTED.to_owned()));
     }
-    let (partial, missing, present) = checked;
-    live.begin(present);
-    live.set_channel(Some(Channel {
-        connection: content.connection.clone(),
-        flow: None,
-    }));
-    context.set_phase(live, Phase::Active, None);
-    let accept = Frame::Accept {
-        missing: content::to_wire(&missing),
-        present,
-    };
-    accept.write(sink).await?;
-    let partial = write_content(context, live, partial, missing, &mut content).await?;
+    let partial = take_chunks(context, live, offer, sink, &mut content, checked).await?;
     // A membership that has ended meanwhile brings no file into the inbox.
     let sender = content.connection.peer();
     if context.directory.cached(&sender).is_none() {
@@ -363,6 +356,46 @@ async fn take_content(
     Ok(())
 }
 
+/// Accepts what is missing, and takes it: from the sender, or from others as well.
+async fn take_chunks(
+    context: &Arc<Context>,
+    live: &Arc<Live>,
+    offer: &Offer,
+    sink: &mut SendStream,
+    content: &mut Content<'_>,
+    checked: Checked,
+) -> Result<Partial, Ended> {
+    let (partial, missing, present) = checked;
+    let distributed = distributed(offer);
+    live.begin(present);
+    live.set_channel(Some(Channel {
+        connection: content.connection.clone(),
+        flow: None,
+    }));
+    context.set_phase(live, Phase::Active, None);
+    let accept = Frame::Accept {
+        missing: content::to_wire(&missing),
+        present,
+        takes_part: distributed.is_some().then_some(true),
+    };
+    accept.write(sink).await?;
+    // Files of one receiver come as one stream.
+    let Some((division, priority)) = distributed else {
+        return write_content(context, live, partial, missing, content).await;
+    };
+    let taking = Taking {
+        context,
+        live,
+        connection: content.connection,
+        share: Share::new(division, partial, &missing, priority),
+    };
+    let Content {
+        stream, attempts, ..
+    } = content;
+    taking.run(stream, sink, attempts).await?;
+    open_partial_again(context, live, offer).await
+}
+
 /// A list that is none will not be another the next time.
 fn not_stored(live: &Live, error: &std::io::Error) -> Ended {
     match invalid_list(error) {
@@ -372,7 +405,7 @@ fn not_stored(live: &Live, error: &std::io::Error) -> Ended {
 }
 
 /// The disk's fault is logged once for each transfer, however often the sender comes again.
-fn disk(live: &Live, error: &dyn std::fmt::Display) -> Ended {
+pub(super) fn disk(live: &Live, error: &dyn std::fmt::Display) -> Ended {
     let record = live.record();
     let (from, file, size) = (&record.peer_name, &record.file, record.size);
     let folder = record
@@ -433,6 +466,30 @@ async fn open_partial(
     opened.map_err(|error| not_stored(live, &error))
 }
 
+/// How the file is divided and what it is worth, if others get it as well and it may come from
+/// them.
+fn distributed(offer: &Offer) -> Option<(Division, f64)> {
+    let distributed = offer.distributed.filter(|_| offer.bundle.is_none())?;
+    Some((Division::of(offer.size)?, distributed.priority))
+}
+
+/// The file that has come, while others may still get it from the partial file as it was opened
+/// before.
+async fn open_partial_again(
+    context: &Context,
+    live: &Live,
+    offer: &Offer,
+) -> Result<Partial, Ended> {
+    let record = live.record();
+    let (folder, size) = (partial_folder(context, &record), offer.size);
+    let hash = blake3::Hash::from_bytes(*offer.hash);
+    let opened = tokio::task::spawn_blocking(move || {
+        Partial::open(&folder, &stem(&record.id), size, hash, None)
+    });
+    let opened = opened.await.map_err(|error| disk(live, &error))?;
+    opened.map_err(|error| disk(live, &error))
+}
+
 /// Room for a bundle's list, and as much for its index.
 fn memory_for(context: &Context, head: u64) -> Result<OwnedSemaphorePermit, Ended> {
     let wanted = u32::try_from((2 * head).div_ceil(1 << 20)).unwrap_or(u32::MAX);
@@ -440,8 +497,8 @@ fn memory_for(context: &Context, head: u64) -> Result<OwnedSemaphorePermit, Ende
     lists.map_err(|_| Ended::Refuse(TOO_MANY_FILES.to_owned(), true))
 }
 
-/// Moves chunks from the stream to the disk. A full disk pipe stops reading, and so, by QUIC's flow
-/// control, the sender.
+/// Moves chunks from the stream to the disk. A full disk pipe stops reading, and so, by QUIC's
+/// flow control, the sender.
 async fn write_content(
     context: &Context,
     live: &Live,
@@ -489,7 +546,8 @@ async fn write_content(
     }
 }
 
-/// Passes blocks on until the stream or the writing thread has ended; says why if the stream broke.
+/// Passes blocks on until the stream or the writing thread has ended; says why if the stream
+/// broke.
 async fn forward(
     context: &Context,
     live: &Live,
@@ -516,8 +574,8 @@ async fn forward(
     }
 }
 
-/// Up to a block of what comes: single packets would cost a change of threads each. With it, at the
-/// end of the stream, why it ended: none if the sender has finished.
+/// Up to a block of what comes: single packets would cost a change of threads each. With it, at
+/// the end of the stream, why it ended: none if the sender has finished.
 async fn read_block(stream: &mut RecvStream) -> (Bytes, Option<Option<String>>) {
     let mut block = vec![0; pipe::BLOCK];
     let mut filled = 0;

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bao_tree::ChunkRanges;
+use bytes::Bytes;
 use ringway_dtl::LimitedBy;
 use ringway_transport::quic::{QuicConnection, QuicError, RecvStream, SendStream, member_address};
 use ringway_transport::{Address, MemberId};
@@ -18,6 +19,7 @@ use tokio::time::timeout;
 
 use super::bundle::{Bundle, Walked};
 use super::content::{self, EncodeFailed, Source};
+use super::distribute::{Distributed, Distribution, Giving};
 use super::give_up;
 use super::live::{Channel, Live};
 use super::pipe;
@@ -36,7 +38,7 @@ use crate::text::printable;
 
 /// Why an attempt ends that has stood still for too long.
 const NO_TURN: &str = "the upload limit leaves nothing to it";
-const NOT_TAKEN: &str = "the peer takes nothing";
+pub(super) const NOT_TAKEN: &str = "the peer takes nothing";
 /// Why a transfer ends whose file came as a descriptor: that went with the daemon before this one.
 const NOT_HANDED: &str =
     "the file was handed over, which ended with the daemon's restart: send it again";
@@ -188,28 +190,48 @@ async fn deliver(
     // On disk before the peer knows of it.
     live.lock_record().offered = true;
     context.save(live);
-    offer(&record, &source).write(&mut sink).await?;
+    let distribution = distribution(live, &record, &source);
+    let offered = offer(&record, &source, distribution.is_some());
+    offered.write(&mut sink).await?;
     let answer = timeout(ANSWER_TIME, Frame::read(&mut answers)).await;
     let answer =
         answer.map_err(|_| Ended::Later("the peer does not answer the offer".to_owned()))?;
     match answer.map_err(|error| not_taken(&record, &connection, error))? {
         Frame::Finished => {}
         Frame::Refuse { reason, try_later } => return Err(refused(live, &reason, try_later)),
-        Frame::Accept { missing, present } => {
+        Frame::Accept {
+            missing,
+            present,
+            takes_part,
+        } => {
             let ranges = content::from_wire(&missing).ok_or(FrameError::Malformed)?;
             live.begin(present.min(source.size));
             context.set_phase(live, Phase::Active, None);
             look_at_route(context, &connection, &flow).await;
-            let missing = Missing { source, ranges };
-            let sending = send_content(context, live, &connection, &flow, missing, &mut sink);
-            let sent = tokio::select! {
-                sent = sending => sent,
-                never = follow_route(context, &connection, &flow) => match never {},
+            let takes_part = takes_part == Some(true);
+            let sending = async {
+                if let Some(distribution) = distribution.filter(|_| takes_part) {
+                    let giving = Giving {
+                        context,
+                        live,
+                        connection: &connection,
+                        flow: &flow,
+                        source,
+                        distribution,
+                    };
+                    return giving.run(&ranges, &mut sink, answers).await;
+                }
+                let missing = Missing { source, ranges };
+                let sent = send_content(context, live, &connection, &flow, missing, &mut sink);
+                if let Err(ended) = sent.await {
+                    return Err(or_refused(live, ended, &mut answers).await);
+                }
+                finished(context, live, &connection, &mut answers).await
             };
-            if let Err(ended) = sent {
-                return Err(or_refused(live, ended, &mut answers).await);
+            tokio::select! {
+                sent = sending => sent?,
+                never = follow_route(context, &connection, &flow) => match never {},
             }
-            finished(context, live, &connection, &mut answers).await?;
         }
         _ => return Err(FrameError::Malformed.into()),
     }
@@ -218,7 +240,16 @@ async fn deliver(
     Ok(())
 }
 
-fn offer(record: &Record, source: &Source) -> Frame {
+/// How receivers of one command give a file to each other, if they may.
+fn distribution(live: &Live, record: &Record, source: &Source) -> Option<Arc<Distribution>> {
+    let bundle = record.bundle.as_ref()?;
+    if bundle.has_list() || bundle.direct || bundle.group.is_none() {
+        return None;
+    }
+    live.origin.get()?.distribution.get(source.size)
+}
+
+fn offer(record: &Record, source: &Source, is_distributed: bool) -> Frame {
     let bundle = source.list().map(|list| OfferedBundle {
         head: list.head(),
         entries: list.entries().into(),
@@ -231,6 +262,9 @@ fn offer(record: &Record, source: &Source) -> Frame {
         size: source.size,
         hash: (*source.hash.as_bytes()).into(),
         bundle,
+        distributed: is_distributed.then(|| Distributed {
+            priority: record.priority.get(),
+        }),
     };
     if is_bundle {
         return Frame::OfferBundle(offer);
@@ -414,7 +448,7 @@ async fn next_host(context: &Context, connection: &QuicConnection) -> Option<IpA
     }
 }
 
-fn refused(live: &Live, reason: &str, try_later: bool) -> Ended {
+pub(super) fn refused(live: &Live, reason: &str, try_later: bool) -> Ended {
     let reason = printable(reason, 200);
     if try_later {
         Ended::Later(format!("not taken yet: {reason}"))
@@ -464,33 +498,49 @@ async fn send_content(
         source.encode(&ranges, &mut writer)?;
         std::io::Write::flush(&mut writer).map_err(EncodeFailed::Io)
     });
-    let patience = context.patience.towards(connection);
     while let Some(block) = blocks.recv().await {
-        let late = |what: &str| Ended::Later(what.to_owned());
-        let may_stay = || context.may_stay(live, NO_TURN);
-        let turn = patience.wait(flow.acquire(block.len()), may_stay).await;
-        turn.ok_or_else(|| late(NO_TURN))?;
         let bytes = u64::try_from(block.len()).unwrap_or(u64::MAX);
-        live.begin_write();
-        let may_stay = || is_held_back(connection) && context.may_stay(live, NOT_TAKEN);
-        let written = patience.wait(sink.write_chunk(block), may_stay).await;
-        live.end_write();
-        let written = written.ok_or_else(|| late(NOT_TAKEN))?;
-        written.map_err(|error| late(&error.to_string()))?;
+        send_block(context, live, connection, flow, block, sink).await?;
         live.bytes.fetch_add(bytes, Ordering::Relaxed);
-        connection.streams().sent_bytes.add_many(bytes);
     }
-    match reading.await {
-        Ok(Ok(())) => {}
-        // Another attempt cannot mend a file that is no longer the one that was offered.
-        Ok(Err(EncodeFailed::Changed(inner))) => {
-            return Err(Ended::Never(changed(&inner.unwrap_or(path))));
-        }
-        Ok(Err(error)) => return Err(Ended::Later(format!("reading {}: {error}", path.display()))),
-        Err(error) => return Err(Ended::Later(error.to_string())),
-    }
+    let read = reading.await;
+    let read = read.map_err(|error| Ended::Later(error.to_string()))?;
+    read.map_err(|failed| encode_failed(&path, failed))?;
     sink.finish()
         .map_err(|error| Ended::Later(error.to_string()))
+}
+
+/// Sends some bytes when it is their turn, as long as they are taken.
+pub(super) async fn send_block(
+    context: &Context,
+    live: &Live,
+    connection: &QuicConnection,
+    flow: &Flow,
+    block: Bytes,
+    sink: &mut SendStream,
+) -> Result<(), Ended> {
+    let patience = context.patience.towards(connection);
+    let late = |what: &str| Ended::Later(what.to_owned());
+    let may_stay = || context.may_stay(live, NO_TURN);
+    let turn = patience.wait(flow.acquire(block.len()), may_stay).await;
+    turn.ok_or_else(|| late(NO_TURN))?;
+    let bytes = u64::try_from(block.len()).unwrap_or(u64::MAX);
+    live.begin_write();
+    let may_stay = || is_held_back(connection) && context.may_stay(live, NOT_TAKEN);
+    let written = patience.wait(sink.write_chunk(block), may_stay).await;
+    live.end_write();
+    let written = written.ok_or_else(|| late(NOT_TAKEN))?;
+    written.map_err(|error| late(&error.to_string()))?;
+    connection.streams().sent_bytes.add_many(bytes);
+    Ok(())
+}
+
+/// Another attempt cannot mend a file that is no longer the one that was offered.
+pub(super) fn encode_failed(path: &Path, failed: EncodeFailed) -> Ended {
+    match failed {
+        EncodeFailed::Changed(inner) => Ended::Never(changed(inner.as_deref().unwrap_or(path))),
+        EncodeFailed::Io(error) => Ended::Later(format!("reading {}: {error}", path.display())),
+    }
 }
 
 /// The receiver says so when the whole file is on its disk; a peer that is gone ends the connection

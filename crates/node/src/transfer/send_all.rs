@@ -27,6 +27,8 @@ pub(crate) struct SendAll {
     pub(crate) name: Option<String>,
     pub(crate) form: Form,
     pub(crate) priority: Priority,
+    /// Whether its receivers get nothing from each other.
+    pub(crate) direct: bool,
 }
 
 /// Where the content is.
@@ -83,6 +85,7 @@ impl Transfers {
         let group = new_id()?;
         let bundle = Bundle {
             group: (distinct.len() > 1).then_some(group),
+            direct: all.direct,
             ..bundle
         };
         let origin = Origin::new(handed);
@@ -132,6 +135,7 @@ fn described(all: &SendAll) -> Result<Bundle, TransferError> {
         head,
         entries: 0,
         group: None,
+        direct: false,
     };
     if !(1..=BUNDLE_PATHS).contains(&all.paths.len()) {
         return Err(TransferError::TooManyPaths);

@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 use super::arrival::Arrival;
 use super::arrived::Event;
 use super::deadline::{self, Deadlines};
+use super::distribute::Shares;
 use super::live::{Live, SAMPLE};
 use super::origin::Origin;
 use super::patience::Patience;
@@ -114,6 +115,8 @@ pub(super) struct Context {
     pub(super) sends: Semaphore,
     pub(super) receives: Semaphore,
     pub(super) patience: Patience,
+    /// Files that are given to others who get the same.
+    pub(super) shares: Shares,
     /// MiB of memory for lists of bundles on their way in.
     pub(super) lists: Arc<Semaphore>,
     /// This member's home, which no folder that is sent includes.
@@ -359,6 +362,7 @@ impl Transfers {
             sends: Semaphore::new(SENDS),
             receives: Semaphore::new(RECEIVES),
             patience,
+            shares: Shares::default(),
             lists: Arc::new(Semaphore::new(BUNDLE_MEMORY)),
             home: setup.home,
             making_way: Mutex::default(),

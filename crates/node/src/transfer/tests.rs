@@ -34,6 +34,7 @@ use crate::statement::Statement;
 mod asking;
 mod bundles;
 mod deadlines;
+mod distribution;
 mod ends;
 mod rotation;
 mod standstill;
@@ -221,6 +222,7 @@ async fn offer(connection: &QuicConnection, id: u128) -> (SendStream, Frame) {
         size: 1 << 20,
         hash: (*blake3::hash(&id.to_be_bytes()).as_bytes()).into(),
         bundle: None,
+        distributed: None,
     });
     offer.write(&mut sink).await.unwrap();
     let answer = timeout(PATIENCE, Frame::read(&mut answers)).await;
@@ -240,6 +242,7 @@ async fn offer_source(
         size: source.size,
         hash: (*source.hash.as_bytes()).into(),
         bundle: None,
+        distributed: None,
     });
     offer.write(&mut sink).await.unwrap();
     let Frame::Accept { missing, .. } = Frame::read(&mut answers).await.unwrap() else {
@@ -509,6 +512,7 @@ async fn a_changed_file_ends_its_transfer() {
     let accept = Frame::Accept {
         missing: vec![0],
         present: 0,
+        takes_part: None,
     };
     accept.write(&mut sink).await.unwrap();
     let closed = timeout(PATIENCE, connection.closed()).await.unwrap();
@@ -537,6 +541,7 @@ async fn accepted(bench: &Bench, size: usize) -> (String, QuicConnection, SendSt
     let accept = Frame::Accept {
         missing: vec![0],
         present: 0,
+        takes_part: None,
     };
     accept.write(&mut sink).await.unwrap();
     (sent.unwrap().id, connection, sink, stream)

@@ -164,6 +164,10 @@ must be, to 8 at most; `ringway transfers` shows when it is expected. After the 
 priority 1. `ringway priority ID P` takes it from its deadline, `ringway priority ID --by TIME` sets
 another.
 
+One file for several members crosses this member's line about once: those that have accepted it
+learn of each other, and give each other what they have verified. With --direct all of it comes from
+here, and no receiver learns of another.
+
 Ctrl-C leaves the transfer running in the daemon; `ringway cancel ID` ends it.")]
 #[command(
     override_usage = "ringway send [OPTIONS] <PATH>... <PEER>\n       ringway send [OPTIONS] <PATH>... --to <PEER>..."
@@ -186,6 +190,10 @@ pub(crate) struct SendArgs {
     /// When it has to have arrived: 18:00, `tomorrow 06:00`, 2026-12-01T06:00 or +2h
     #[arg(long, value_name = "TIME", value_parser = deadline::by, conflicts_with = "priority")]
     pub(crate) by: Option<u64>,
+    /// Send all of a file to each of several members: otherwise those that have accepted it learn
+    /// of each other, and give it to each other
+    #[arg(long)]
+    pub(crate) direct: bool,
     /// Return as soon as the daemon has recorded the transfer
     #[arg(long)]
     pub(crate) detach: bool,

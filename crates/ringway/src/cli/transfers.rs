@@ -25,8 +25,9 @@ with +, at priority 0, what their acknowledgements wait on the way back; LOST th
 of packets sent again, WINDOW what may be under way (`path_report` of --json).
 NOTE says why a transfer waits or has failed. `queue shared with oslo` behind it: what is
 sent to oslo waits in the same queue, and priorities divide what both have (`shares_with`
-of --json). Of one with a deadline it says first by when, and when it is expected (`deadline`,
-`expected`, `in_time` and `steered` of --json). Of one that is being sent it says
+of --json). `90 % from 3 other receivers`: the file goes to several members, who give it to each
+other (`givers` of --json). Of one with a deadline it says first by when, and when it is expected
+(`deadline`, `expected`, `in_time` and `steered` of --json). Of one that is being sent it says
 what keeps it from being faster (in brackets: `limited_by` of --json):
   upload limit                     all transfers share it by priority (capped); `of eth0`
                                    where it is an interface's (`capped_by` of --json)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _};
 
 use indicatif::HumanBytes;
-use ringway_node::control::{LimitedBy, PathReport, TransferStatus};
+use ringway_node::control::{Giver, LimitedBy, PathReport, TransferStatus};
 use ringway_terminal::{Failure, Table};
 
 use super::{SCHEMA, arrow, moment, short};
@@ -212,11 +212,17 @@ fn path(report: Option<&PathReport>) -> [String; 4] {
     ]
 }
 
-/// Why a transfer waits or has failed, or else why it is not faster, and with whom it shares a
-/// queue.
+/// Why a transfer waits or has failed, or else why it is not faster, with whom it shares a queue,
+/// and who gives it.
 fn note(transfer: &TransferStatus) -> String {
     let why = transfer.reason.clone().or_else(|| limit(transfer));
-    let parts = [deadline(transfer), why, shared(&transfer.shares_with)];
+    let givers = givers(&transfer.givers, &transfer.peer);
+    let parts = [
+        deadline(transfer),
+        why,
+        shared(&transfer.shares_with),
+        givers,
+    ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
@@ -244,6 +250,22 @@ fn shared(with: &[String]) -> Option<String> {
         0 if named.is_empty() => None,
         0 => Some(format!("queue shared with {named}")),
         more => Some(format!("queue shared with {named} and {more} more")),
+    }
+}
+
+/// How much has come from other receivers of the same file, and not from its sender.
+fn givers(all: &[Giver], sender: &str) -> Option<String> {
+    let sum = |given: &mut dyn Iterator<Item = &Giver>| {
+        given.fold(0_u64, |sum, giver| sum.saturating_add(giver.bytes))
+    };
+    let others = || all.iter().filter(|giver| giver.peer != sender);
+    match others().count() {
+        0 => None,
+        count => Some(format!(
+            "{} from {count} other receiver{}",
+            percent(sum(&mut others()), sum(&mut all.iter())),
+            if count == 1 { "" } else { "s" }
+        )),
     }
 }
 
@@ -340,6 +362,21 @@ mod tests {
             shared(&names).unwrap(),
             "queue shared with lima, oslo and 2 more"
         );
+    }
+
+    #[test]
+    fn a_note_says_what_came_from_other_receivers() {
+        let given = |peer: &str, bytes| Giver {
+            peer: peer.to_owned(),
+            bytes,
+        };
+        let all = [given("lima", 30), given("oslo", 10), given("quito", 60)];
+        assert_eq!(givers(&all, "oslo").unwrap(), "90 % from 2 other receivers");
+        assert_eq!(
+            givers(&all[..2], "lima").unwrap(),
+            "25 % from 1 other receiver"
+        );
+        assert_eq!(givers(&all[1..2], "oslo"), None);
     }
 
     #[test]

@@ -59,6 +59,7 @@ async fn send(bench: &Bench, id: u128, list: &[u8], content: &[u8]) -> Frame {
             entries: 2,
             folder: true,
         }),
+        distributed: None,
     });
     offer.write(&mut sink).await.unwrap();
     let answer = timeout(PATIENCE, Frame::read(&mut answers)).await;
@@ -175,6 +176,7 @@ async fn bundles_past_the_bounds_are_refused() {
             size,
             hash: [9; 32].into(),
             bundle: Some(bundle),
+            distributed: None,
         });
         offer.write(&mut sink).await.unwrap();
         let answer = timeout(PATIENCE, Frame::read(&mut answers)).await;

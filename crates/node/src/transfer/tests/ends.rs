@@ -110,6 +110,7 @@ async fn a_receiver_with_full_disk_ends_too() {
         size: crate::limits::LARGEST_FILE,
         hash: [7; 32].into(),
         bundle: None,
+        distributed: None,
     });
     offer.write(&mut sink).await.unwrap();
     let answer = timeout(PATIENCE, Frame::read(&mut answers)).await;
