@@ -67,6 +67,12 @@ impl Default for ReceiveRule {
     }
 }
 
+impl ReceiveRule {
+    fn takes_everything(&self) -> bool {
+        self.from.is_any() && self.name.is_any() && self.types.is_empty()
+    }
+}
+
 impl Default for ReceiveConfig {
     fn default() -> ReceiveConfig {
         Table::default().into()
@@ -194,7 +200,22 @@ impl ReceiveConfig {
                 }
             }
         }
-        Ok(())
+        self.check_order()
+    }
+
+    /// Refuses a rule that none asks, because one before it takes everything.
+    fn check_order(&self) -> Result<(), Wrong> {
+        let of_all = self.rules.iter().position(ReceiveRule::takes_everything);
+        match of_all {
+            Some(first) if first + 1 < self.rules.len() => {
+                let reason = format!(
+                    "this rule is never asked, because rule {} before it fits everything from everybody: let that be the last",
+                    first + 1
+                );
+                Err(Wrong::new(format!("receive.{}", first + 1), reason))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -218,6 +239,10 @@ impl Globs {
 
     fn any() -> Globs {
         Globs::new(vec!["*".to_owned()]).unwrap_or_else(|_| Globs::none())
+    }
+
+    fn is_any(&self) -> bool {
+        self.texts.iter().any(|text| text == "*")
     }
 
     fn none() -> Globs {

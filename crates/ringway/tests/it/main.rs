@@ -48,6 +48,7 @@ mod supervised;
 mod told;
 mod transports;
 mod trinity;
+mod tutorials;
 mod unencrypted;
 mod upgrade;
 mod usage;

@@ -149,6 +149,11 @@ pub(super) const FILES: &[WrongFile] = &[
         3,
         &["receive.max_bytes", "no such key"],
     ),
+    (
+        "[node]\n[[receive]]\nfrom = [\"*\"]\n[[receive]]\nask = true\n",
+        4,
+        &["never asked", "rule 1", "the last"],
+    ),
     ("[node]\n[receive]\n[[receive]]\n", 3, &["already"]),
     (
         "[node]\n[receive]\naccept = \"*\"\n",
