@@ -13,8 +13,8 @@ pub const BUNDLE_LIST: u64 = 64 << 20;
 
 /// Folders within each other.
 ///
-/// Source: chosen; deep trees of real projects have 30 levels. The walk holds a descriptor for each.
-/// Past it the sender says so, and a receiver refuses the list.
+/// Source: chosen; deep trees of real projects have 30 levels. The walk holds a descriptor for
+/// each. Past it the sender says so, and a receiver refuses the list.
 pub const BUNDLE_DEPTH: u8 = 128;
 
 /// Bytes of a path within a bundle.
@@ -36,8 +36,8 @@ pub const BUNDLE_MEMORY: usize = 512;
 
 /// Files and folders that one command may name.
 ///
-/// Source: as many as have room in a request on the control socket. Past it the command says to send
-/// the folder that they are in.
+/// Source: as many as have room in a request on the control socket. Past it the command says to
+/// send the folder that they are in.
 pub const BUNDLE_PATHS: usize = 4_096;
 
 /// Members that one command may send to.

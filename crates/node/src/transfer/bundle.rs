@@ -3,8 +3,8 @@
 //! A bundle is a list of what is in it ([`manifest`]) and behind that the content of all files,
 //! which have one hash tree together: small files cost no round trips, all is verified, and all of
 //! it is resumed by chunks. The sender reads it as if it were one file ([`walk`]); the receiver
-//! writes it into files of a folder that nothing else uses, and moves that into the inbox when it is
-//! whole ([`write`]).
+//! writes it into files of a folder that nothing else uses, and moves that into the inbox when it
+//! is whole ([`write`]).
 
 mod manifest;
 mod pack;

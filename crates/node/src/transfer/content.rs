@@ -260,8 +260,8 @@ impl Data {
 }
 
 impl Partial {
-    /// Opens the partial file `stem.part` in `folder`, or begins one. With a `list` of so many bytes
-    /// it is a bundle.
+    /// Opens the partial file `stem.part` in `folder`, or begins one. With a `list` of so many
+    /// bytes it is a bundle.
     pub(super) fn open(
         folder: &Path,
         stem: &str,

@@ -183,8 +183,8 @@ pub(crate) struct SendArgs {
     /// What the receiver is to call it: for standard input, or a single file
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them; or the name of
-    /// a class: backup (0), work (1) or live (8), where ringway.toml has no others
+    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them; or the name
+    /// of a class: backup (0), work (1) or live (8), where ringway.toml has no others
     #[arg(long, value_name = "P", default_value = "1", value_parser = values::priority, allow_hyphen_values = true)]
     pub(crate) priority: AskedPriority,
     /// When it has to have arrived: 18:00, `tomorrow 06:00`, 2026-12-01T06:00 or +2h

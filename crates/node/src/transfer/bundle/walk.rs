@@ -188,12 +188,12 @@ impl Walked {
         let there = open.file.take().filter(|(of, _)| *of == number);
         let file = match there {
             Some((_, file)) => file,
-            None => self.open_anew(open, number)?,
+            None => self.open_again(open, number)?,
         };
         Ok(&open.file.insert((number, file)).1)
     }
 
-    fn open_anew(&self, open: &mut Open, number: u32) -> io::Result<File> {
+    fn open_again(&self, open: &mut Open, number: u32) -> io::Result<File> {
         let parent = self.list.parent(number);
         let file: File = if parent == TOP {
             rustix::fs::open(self.root_of(number)?, LOOK, Mode::empty())?.into()

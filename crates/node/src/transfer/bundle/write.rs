@@ -29,7 +29,8 @@ use crate::transfer::content::{
     ReadHoles, numbered, private_file, remove_if_there, safe_file_name,
 };
 
-/// A folder with the set-group-ID bit that its group may read is there for the people of that group.
+/// A folder with the set-group-ID bit that its group may read is there for the people of that
+/// group.
 const FOR_GROUP: u32 = 0o2050;
 
 /// A bundle on its way in.

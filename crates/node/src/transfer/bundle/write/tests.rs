@@ -201,7 +201,7 @@ fn invalid_lists_write_nothing() {
 }
 
 #[test]
-fn modes_let_nobody_else_write() {
+fn modes_let_no_other_user_write() {
     let entry = |mode, kind| Entry {
         depth: 0,
         name: b"x",
