@@ -7,7 +7,7 @@ part = @testbed/loop/part.sh
 
 .PHONY: help setup setup-tests setup-bench setup-package demo release install package test-packages quick test attack test-long format lint docs deny
 .PHONY: check tidy older model kernels fuzz loop report bench bench-transport bench-dtl bench-overlay
-.PHONY: bench-overlay-real bench-kademlia bench-gate bench-trinity bench-files
+.PHONY: bench-overlay-real bench-kademlia bench-gate bench-trinity bench-files bench-streams
 
 help: ## list the targets, and how long each takes
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,12 @@ bench-transport: setup-bench ## measure every transport beside its peers: target
 	mkdir -p target/bench
 	target/release/ringway-bench transport --json --plots target/bench --beside target/release/transport-peers > target/bench/transport.json
 	@cat target/bench/transport.json
+
+bench-streams: setup-bench ## measure streams to services: target/bench/streams.json; root, five minutes (STREAMS="--quick": one)
+	$(CARGO) build --locked --release --package ringway --package ringway-bench
+	mkdir -p target/bench
+	target/release/ringway-bench streams --json $(STREAMS) > target/bench/streams.json
+	@cat target/bench/streams.json
 
 target/tools/bin/rattan:
 	$(CARGO) install rattan --version 0.1.1 --locked --root target/tools --target-dir target/tools/build

@@ -35,9 +35,9 @@ useful=() servers=()
 if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
     peers=()
     if [[ $1 == --bench ]]; then
-        peers=(iperf3:iperf3 rsync:rsync socat:socat squid:squid c-icap:c-icap /usr/share/doc/libc-icap-mod-virus-scan:libc-icap-mod-virus-scan ndpiReader:libndpi-bin)
+        peers=(rsync:rsync socat:socat haproxy:haproxy squid:squid c-icap:c-icap /usr/share/doc/libc-icap-mod-virus-scan:libc-icap-mod-virus-scan ndpiReader:libndpi-bin)
     fi
-    for need in "${peers[@]}" ip:iproute2 ethtool:ethtool nft:nftables iptables:iptables clamd:clamav-daemon /usr/share/clamav-testfiles/clam.exe:clamav-testfiles miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light curl:curl logrotate:logrotate tcpdump:tcpdump postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail knotd:knot kdig:knot-dnsutils unbound:unbound named:bind9 sshd:openssh-server \
+    for need in "${peers[@]}" ip:iproute2 ethtool:ethtool nft:nftables iptables:iptables clamd:clamav-daemon /usr/share/clamav-testfiles/clam.exe:clamav-testfiles miniupnpd:miniupnpd-nftables python3:python3 nginx:nginx-light curl:curl logrotate:logrotate tcpdump:tcpdump postfix:postfix dovecot:dovecot-imapd /usr/lib/dovecot/pop3:dovecot-pop3d procmail:procmail knotd:knot kdig:knot-dnsutils unbound:unbound named:bind9 sshd:openssh-server pg_createcluster:postgresql iperf3:iperf3 \
         transmission-daemon:transmission-daemon transmission-create:transmission-cli aria2c:aria2 wireguard-go:wireguard-go wg:wireguard-tools amuled:amule-daemon alcc:amule-utils \
         eiskaltdcpp-daemon:eiskaltdcpp-daemon uhub:uhub ngircd:ngircd irssi:irssi prosody:prosody \
         prometheus:prometheus fever:fever \
@@ -45,7 +45,7 @@ if [[ ${1:-} == --tests || ${1:-} == --bench ]]; then
         command=${need%%:*} package=${need#*:}
         if [[ $command == /* && -e $command ]] || PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null 2>&1; then
             say "$command is there"
-        elif [[ $package =~ ^(nginx|postfix|dovecot|procmail|knot|unbound|bind9|clamav|transmission-daemon|amule-daemon|eiskaltdcpp|uhub|ngircd|prosody|prometheus|fever|ufw|firewalld|fail2ban|libvirt-daemon|openssh-server|squid|c-icap|libc-icap) ]]; then
+        elif [[ $package =~ ^(nginx|postfix|dovecot|procmail|knot|unbound|bind9|clamav|transmission-daemon|amule-daemon|eiskaltdcpp|uhub|ngircd|prosody|prometheus|fever|ufw|firewalld|fail2ban|libvirt-daemon|openssh-server|postgresql|haproxy|squid|c-icap|libc-icap) ]]; then
             servers+=("$package")
         else
             useful+=("$package")

@@ -157,13 +157,15 @@ class Client:
         value = found["value"]
         return None if value is None else bytes(value)
 
-    async def open(self, peer: str, service: str, priority: Optional[float] = None) -> Stream:
+    async def open(
+        self, peer: str, service: str, priority: Union[float, str, None] = None
+    ) -> Stream:
         """Opens a stream to a service of a member, with the service's priority if none is given."""
         fields = {"peer": peer, "service": service, "priority": priority}
         return await Stream._opened(self._path, {"command": "open", **fields})
 
     async def serve(
-        self, name: str, allowed: Sequence[str], priority: Optional[float] = None
+        self, name: str, allowed: Sequence[str], priority: Union[float, str, None] = None
     ) -> Listener:
         """Offers a service to the members whose names fit one of `allowed`, in which `*` stands
         for any characters, until the listener is closed."""
@@ -184,7 +186,7 @@ class Client:
         return await self._all("stream", "streams")
 
     async def message(
-        self, peers: Sequence[str], body: Union[str, bytes], priority: float = 1.0
+        self, peers: Sequence[str], body: Union[str, bytes], priority: Union[float, str] = 1.0
     ) -> List[Status]:
         """Sends a message of at most 64 KiB to each of these members. It is on the disk when this
         returns, and is sent until the member has signed for it."""

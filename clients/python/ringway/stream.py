@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 from types import TracebackType
-from typing import Any, AsyncIterator, Dict, Optional, Tuple, Type
+from typing import Any, AsyncIterator, Dict, Optional, Tuple, Type, Union
 
 from .connection import Connection
 from .errors import Closed, Refused
@@ -34,7 +34,7 @@ class Stream:
             connection.close()
             raise
 
-    async def set_priority(self, priority: float) -> Dict[str, Any]:
+    async def set_priority(self, priority: Union[float, str]) -> Dict[str, Any]:
         """Changes the priority of what this side sends, while it flows."""
         request = {"command": "priority", "transfer": self.id, "priority": priority}
         connection = await Connection.request(self._path, request)

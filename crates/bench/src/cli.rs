@@ -48,10 +48,46 @@ pub(crate) enum BenchCommand {
     Gate(GateBenchArgs),
     /// Many small files from one host to another, beside rsync and tar, in namespaces of their own
     Files(FilesArgs),
+    /// Streams to services: throughput beside socat and HAProxy, first bytes, keystrokes beside a
+    /// transfer
+    Streams(StreamsArgs),
     /// Make docs/benchmarks.md from the runs in benches/results
     Report(ReportArgs),
     /// Keep the figures of a benchmark as runs in benches/results
     Record(RecordArgs),
+}
+
+/// `ringway-bench streams`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway-bench streams --quick
+  ringway-bench streams --only throughput
+  ringway-bench streams --json > streams.json
+
+Two members run the program `ringway`, which stands beside this one. throughput: one connection on loopback through a forward, socat and
+HAProxy in turns; a proxy that is missing is left out, and said so on stderr. first-byte, of a service that greets, in round trips of a line
+of 20 ms; keystrokes, the slowest of a hundred beyond that round trip, alone and beside a transfer at priority 0 on 10 Mbit/s: these need
+root, iproute2 and nftables.")]
+pub(crate) struct StreamsArgs {
+    /// One round, and fewer first bytes and keystrokes
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Rounds of throughput
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = rounds)]
+    pub(crate) rounds: usize,
+    /// Only these of throughput, first-byte, keystrokes
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+}
+
+/// At least one.
+fn rounds(text: &str) -> Result<usize, String> {
+    let rounds = text
+        .parse()
+        .ok()
+        .filter(|rounds| (1..=1_000).contains(rounds));
+    rounds.ok_or_else(|| "1 to 1000 rounds are measured".to_owned())
 }
 
 /// Where the gateway carries decisions out.

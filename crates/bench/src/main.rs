@@ -11,6 +11,7 @@
 //! | `files` | many small files, beside rsync and tar, in namespaces of their own |
 //! | `gate` | what crosses the gateway, in namespaces of their own |
 //! | `beside` | programs with other libraries, `benches` of the source |
+//! | `streams` | a forward beside plain TCP proxies, first bytes and keystrokes |
 //! | `figure`, `plot` | what is measured, as a table, JSON and pictures |
 //! | `report` | `docs/benchmarks.md`, made from `benches/results` |
 //! | `authority`, `program` | what a benchmark needs of the product |
@@ -33,6 +34,7 @@ mod plot;
 mod program;
 mod real;
 mod report;
+mod streams;
 mod transport;
 
 use std::ffi::OsString;
@@ -67,6 +69,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         BenchCommand::Overlay(args) => overlay::run(output, &args),
         BenchCommand::Files(args) => files::run(output, &args),
         BenchCommand::Gate(args) => gate::run(output, &args),
+        BenchCommand::Streams(args) => streams::run(output, &args),
         BenchCommand::Report(args) => show(output, report::write_page(&args)),
         BenchCommand::Record(args) => show(output, report::record(&args)),
     }

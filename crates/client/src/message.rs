@@ -212,9 +212,9 @@ pub enum Request {
         peer: String,
         /// Name of the service.
         service: String,
-        /// 0 or more; that of the service if none is given.
+        /// A number or a class; that of the service if none is given.
         #[serde(default)]
-        priority: Option<f64>,
+        priority: Option<AskedPriority>,
     },
     /// The open streams: one [`Reply::Stream`] each, oldest first.
     Streams,
@@ -227,7 +227,7 @@ pub enum Request {
         from: Vec<String>,
         /// What its streams are sent with unless their users ask for less.
         #[serde(default)]
-        priority: Option<f64>,
+        priority: Option<AskedPriority>,
     },
     /// Take a stream that was announced, within ten seconds: answered by [`Reply::Opened`], then
     /// as for [`Request::Open`].

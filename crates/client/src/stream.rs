@@ -160,10 +160,10 @@ impl Client {
     /// [`ClientError::Refused`] where the peer does not answer or does not offer it to this member,
     /// and as [`status`](Client::status).
     pub async fn open(&self, peer: &str, service: &str) -> Result<Stream, ClientError> {
-        self.open_at(peer, service, None).await
+        self.open_with(peer, service, None).await
     }
 
-    /// The same with a priority of what this side sends: 0 or more.
+    /// The same with a priority of what this side sends: a number, or the name of a class.
     ///
     /// # Errors
     /// As [`open`](Client::open).
@@ -171,12 +171,21 @@ impl Client {
         &self,
         peer: &str,
         service: &str,
-        priority: impl Into<Option<f64>>,
+        priority: impl Into<AskedPriority>,
+    ) -> Result<Stream, ClientError> {
+        self.open_with(peer, service, Some(priority.into())).await
+    }
+
+    async fn open_with(
+        &self,
+        peer: &str,
+        service: &str,
+        priority: Option<AskedPriority>,
     ) -> Result<Stream, ClientError> {
         let request = Request::Open {
             peer: peer.to_owned(),
             service: service.to_owned(),
-            priority: priority.into(),
+            priority,
         };
         Stream::opened(self, self.request(&request).await?).await
     }

@@ -48,7 +48,7 @@ use std::time::Instant;
 use ringway_transport::{Address, MemberId, PathProbe, PathRules, Protocol, Proved, Quotas};
 
 pub(crate) use self::builds::{OtherVersion, Who};
-pub(crate) use self::peer::Peer;
+pub(crate) use self::peer::{Peer, Urgency};
 pub(crate) use self::version::LinkVersion;
 pub(crate) use self::wire::LinkMessage;
 
@@ -406,12 +406,11 @@ impl Links {
         }
     }
 
-    /// As [`Links::keep`], and somebody waits for an answer: the path shows within seconds whether
-    /// it works.
-    pub(crate) fn keep_working(&mut self, now: Instant, member: &MemberId) {
+    /// As [`Links::keep`], and somebody waits for an answer.
+    pub(crate) fn keep_working(&mut self, now: Instant, member: &MemberId, urgency: Urgency) {
         self.keep(now, member);
         if let Some(peer) = self.peers.get_mut(member) {
-            peer.expect_answer(now);
+            peer.expect_answer(now, urgency);
         }
     }
 

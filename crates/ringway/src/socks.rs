@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use ringway_node::control::ServiceStatus;
+use ringway_node::control::{AskedPriority, ServiceStatus};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -39,12 +39,15 @@ pub(crate) struct Socks {
     socket: PathBuf,
     /// Domain of the ring.
     ring: String,
-    priority: Option<f64>,
+    priority: Option<AskedPriority>,
     lists: Mutex<HashMap<String, (Instant, Vec<ServiceStatus>)>>,
 }
 
 impl Socks {
-    pub(crate) async fn new(context: &Context, priority: Option<f64>) -> Result<Socks, Failure> {
+    pub(crate) async fn new(
+        context: &Context,
+        priority: Option<AskedPriority>,
+    ) -> Result<Socks, Failure> {
         let status = request::status(context).await?;
         Ok(Socks {
             socket: context.socket()?,
@@ -96,7 +99,7 @@ impl Socks {
             socket: self.socket.clone(),
             peer,
             service,
-            priority: self.priority,
+            priority: self.priority.clone(),
         })
     }
 }

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use indicatif::HumanBytes;
-use ringway_node::control::{Client, Reply, Request, ServiceStatus, StreamStatus};
+use ringway_node::control::{AskedPriority, Client, Reply, Request, ServiceStatus, StreamStatus};
 use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy};
 use tokio::net::UnixStream;
@@ -143,7 +143,7 @@ pub(crate) struct Destination {
     /// Which.
     pub(crate) service: String,
     /// None for the service's own.
-    pub(crate) priority: Option<f64>,
+    pub(crate) priority: Option<AskedPriority>,
 }
 
 impl Destination {
@@ -151,7 +151,7 @@ impl Destination {
     pub(crate) fn parse(
         context: &Context,
         text: &str,
-        priority: Option<f64>,
+        priority: Option<AskedPriority>,
     ) -> Result<Destination, Failure> {
         let parts = text.split_once('/');
         let named = parts.filter(|(peer, service)| !peer.is_empty() && !service.is_empty());
@@ -173,7 +173,7 @@ impl Destination {
         let request = Request::Open {
             peer: self.peer.clone(),
             service: self.service.clone(),
-            priority: self.priority,
+            priority: self.priority.clone(),
         };
         let mut client = Client::request(&self.socket, &request).await?;
         match client.next().await? {
@@ -240,7 +240,7 @@ impl Open {
 
 /// Joins a service with standard input and output.
 pub(crate) async fn connect(context: &Context, args: &ConnectArgs) -> Result<(), Failure> {
-    let destination = Destination::parse(context, &args.to, args.priority)?;
+    let destination = Destination::parse(context, &args.to, args.priority.clone())?;
     let failed = |error| Failure::failed(format_args!("{}: {error}", args.to));
     let input = unbuffered(std::io::stdin().as_fd()).map_err(failed)?;
     let output = unbuffered(std::io::stdout().as_fd()).map_err(failed)?;

@@ -12,6 +12,7 @@
 mod entry;
 mod mtu;
 mod quota;
+mod race;
 mod report;
 mod rule;
 
@@ -43,6 +44,8 @@ pub struct Paths {
     changed: Option<Instant>,
     /// When the oldest message left over the path in use that no answer to a probe has followed.
     waiting_since: Option<Instant>,
+    /// All paths are tried, and the path in use has not answered since.
+    racing: bool,
     changes: u64,
     rng: StdRng,
     /// Whose paths these are, and what it accepts a day.
@@ -80,6 +83,7 @@ impl Paths {
             active: None,
             changed: None,
             waiting_since: None,
+            racing: false,
             changes: 0,
             rng: StdRng::from_seed(seed),
             quotas: None,
@@ -114,12 +118,11 @@ impl Paths {
     }
 
     /// Where an answer to what came over `address` goes: over the path in use, and back the way it
-    /// came as well if the path in use has not been shown to work recently. Both are small; one of
-    /// them gets through.
-    pub fn for_answer(&self, now: Instant, address: &Address) -> Vec<Address> {
+    /// came as well. A path in use that worked a moment ago may be why the peer asks over another.
+    /// Both are small; one of them gets through.
+    pub fn for_answer(&self, address: &Address) -> Vec<Address> {
         let mut ways: Vec<Address> = self.active.iter().cloned().collect();
-        let sure = self.active.as_ref().and_then(|active| self.entry(active));
-        if Some(address) != self.active.as_ref() && sure.is_none_or(|entry| entry.is_quiet(now)) {
+        if Some(address) != self.active.as_ref() {
             ways.push(address.clone());
         }
         ways
@@ -293,7 +296,8 @@ impl Paths {
         if Some(&address) == self.active.as_ref() {
             // What left after the probe still waits for the next.
             self.waiting_since = None;
-        } else if self.has_moved(now, &address) {
+            self.racing = false;
+        } else if self.racing || self.has_moved(now, &address) {
             self.switch(now, address);
         }
         self.choose(now);
@@ -490,6 +494,7 @@ impl Paths {
         self.active = Some(address);
         self.changed = Some(now);
         self.waiting_since = None;
+        self.racing = false;
     }
 
     /// Paths that would be better than the one in use are probed now and then, others are left to
@@ -497,7 +502,7 @@ impl Paths {
     fn look_for_better(&mut self, now: Instant) {
         let active = self.active.as_ref().and_then(|address| self.entry(address));
         let kind = active.map(Entry::kind);
-        let own = self.active.clone();
+        let (own, racing) = (self.active.clone(), self.racing);
         for entry in &mut self.entries {
             if Some(&entry.address) != own.as_ref() {
                 // A lossy one would too, if it has recovered.
@@ -506,7 +511,7 @@ impl Paths {
                     ..entry.kind()
                 };
                 let better = kind.as_ref().is_none_or(|kind| hoped < *kind);
-                entry.rest(now, better);
+                entry.rest(now, better || racing);
             }
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use ringway_dtl::Priority;
+use ringway_transport::MemberId;
 use ringway_transport::quic::{QuicConnection, QuicError, member_address};
 use tokio::time::{sleep, timeout};
 
@@ -13,8 +14,9 @@ use crate::certificate::Certificate;
 use crate::limits::{STREAM_LINK_AGAIN, STREAM_LINK_DIAL};
 use crate::member::Unreachable;
 
-/// Handshakes over the link, one beginning after the other.
-const LINK_ATTEMPTS: u32 = 6;
+/// Handshakes over the link, one beginning after the other: for as long as the first may take, and
+/// eight at once at most.
+const LINK_ATTEMPTS: u32 = 16;
 
 /// Why there is no connection for something that cannot wait.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +32,11 @@ pub(crate) enum RaceError {
 }
 
 impl Connections {
+    /// Has all paths of the link with this member tried, as nothing comes over the one in use.
+    pub(crate) async fn race_paths(&self, member: MemberId) {
+        self.inner.member.race_paths(member).await;
+    }
+
     /// Connects straight.
     ///
     /// # Errors
@@ -109,10 +116,17 @@ impl Connections {
         let peer = certificate.member();
         let address = member_address(&peer);
         // What is sent while the link leaves a dead path is lost: a later attempt is through first.
+        // They go on beginning, as QUIC repeats a packet that was lost ever more seldom. The first
+        // has the longest time, where the link is only slow.
         let attempts = (0..LINK_ATTEMPTS).map(|number| async move {
+            let patience = if number == 0 {
+                STREAM_LINK_DIAL
+            } else {
+                STREAM_LINK_DIAL / 2
+            };
             sleep(STREAM_LINK_AGAIN * number).await;
             let connecting = self.inner.over_links.connect(address, peer, priority);
-            let connected = timeout(STREAM_LINK_DIAL, connecting).await;
+            let connected = timeout(patience, connecting).await;
             connected.unwrap_or(Err(QuicError::TimedOut))
         });
         let mut attempts: FuturesUnordered<_> = attempts.collect();

@@ -92,8 +92,11 @@ impl Services {
     }
 
     /// The priority that is asked for, if it may be.
-    fn checked(&self, asked: Option<f64>, is_own: bool) -> Result<Option<Priority>, Failure> {
-        let asked = asked.map(AskedPriority::Flows);
+    fn checked(
+        &self,
+        asked: Option<AskedPriority>,
+        is_own: bool,
+    ) -> Result<Option<Priority>, Failure> {
         let checked = asked.map(|asked| self.priorities.asked(&asked, is_own));
         Ok(checked.transpose()?)
     }

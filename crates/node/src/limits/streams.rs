@@ -79,7 +79,8 @@ pub const STREAM_USED: Duration = Duration::from_secs(30);
 /// raced.
 ///
 /// Source: beyond the acknowledgements of every path that is called interactive; a wrong guess
-/// costs one handshake. Past it the opener dials again.
+/// costs one handshake, and an echo for each path. Past it the opener dials again, and both ends
+/// have all paths tried.
 pub const STREAM_PATIENCE: Duration = Duration::from_millis(600);
 
 /// The same at priority 0.
@@ -112,8 +113,9 @@ pub const STREAM_HEAD_START: Duration = Duration::from_millis(800);
 
 /// Pause after which a handshake over the link is begun once more beside the ones before.
 ///
-/// Source: the link leaves a dead path about two seconds after messages stay unanswered; QUIC
-/// repeats its first packet after one second, then two. Past it another one begins.
+/// Source: all paths of the link are tried meanwhile, and one that works is in use after a round
+/// trip or two; QUIC repeats its first packet after one second, then two. Past it another one
+/// begins.
 pub const STREAM_LINK_AGAIN: Duration = Duration::from_millis(500);
 
 /// How often a straight connection is looked for instead of one over the link.

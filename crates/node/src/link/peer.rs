@@ -27,6 +27,15 @@ const REPORT_BYTES: usize = 48;
 /// How often a session may be renewed because somebody says that it is unknown.
 const RENEWAL_PAUSE: Duration = Duration::from_millis(500);
 
+/// How long somebody who waits for an answer can wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// The path in use shows within seconds whether it works.
+    Soon,
+    /// No longer: all paths are tried, and the first that answers is used.
+    AtOnce,
+}
+
 /// Why a message did not get into the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dropped {
@@ -293,8 +302,11 @@ impl Peer {
     }
 
     /// Something has left that is answered over a path that works.
-    pub(super) fn expect_answer(&mut self, now: Instant) {
-        self.paths.sent(now);
+    pub(super) fn expect_answer(&mut self, now: Instant, urgency: Urgency) {
+        match urgency {
+            Urgency::Soon => self.paths.sent(now),
+            Urgency::AtOnce => self.paths.race(now),
+        }
     }
 
     /// The next packet for the path in use. `room`: bytes that may be under way to us from this
@@ -503,8 +515,8 @@ impl Peer {
     }
 
     /// Where the answer to an echo that came over `path` goes.
-    pub(super) fn for_answer(&self, now: Instant, path: &Address) -> Vec<Address> {
-        self.paths.for_answer(now, path)
+    pub(super) fn for_answer(&self, path: &Address) -> Vec<Address> {
+        self.paths.for_answer(path)
     }
 
     /// Counts what is about to leave over `path`; false if it must not.

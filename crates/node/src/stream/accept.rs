@@ -151,9 +151,10 @@ impl Inner {
             idle: offer.idle,
             time: offer.time,
         };
-        let mut driver = Driver::new(entry.clone(), priority, times, None);
+        let race_paths = self.path_race(peer.0);
+        let mut driver = Driver::new(entry.clone(), priority, times, None, race_paths);
         let (received, limit) = driver.position();
-        driver.attach(attachment, 0, open.limit);
+        driver.attach(attachment, (received, limit), (0, open.limit));
         driver.answer(&Frame::Accepted {
             priority: priority.get(),
             received,

@@ -86,6 +86,9 @@ pub(super) type Dialling = Pin<Box<dyn Future<Output = Result<Dialled, NotDialle
 /// Makes the stream's next connection, by attempt, priority, and what was received and is allowed.
 pub(super) type Dialler = Box<dyn Fn(Redial) -> Dialling + Send>;
 
+/// Has all paths to the peer tried.
+pub(super) type PathRace = Box<dyn Fn() + Send>;
+
 /// What the next connection has to know.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Redial {
@@ -119,6 +122,9 @@ pub(super) struct Driver {
     local_ended: bool,
     dialler: Option<Dialler>,
     dialling: Option<Dialling>,
+    /// What the connection that is being made tells the peer of what was received and is allowed.
+    told: (u64, u64),
+    race_paths: PathRace,
     attempt: u64,
     /// When an answer was last owed, and the connection's count of datagrams then.
     mark: (Option<Instant>, u64),
@@ -151,6 +157,7 @@ impl Driver {
         priority: Priority,
         times: Times,
         dialler: Option<Dialler>,
+        race_paths: PathRace,
     ) -> Driver {
         let now = Instant::now();
         entry.meters.set_priority(priority.get());
@@ -166,6 +173,8 @@ impl Driver {
             local_ended: false,
             dialler,
             dialling: None,
+            told: (0, 0),
+            race_paths,
             attempt: 0,
             mark: (None, 0),
             looked: now,
@@ -179,10 +188,11 @@ impl Driver {
         self.core.position()
     }
 
-    /// The stream goes over this connection from now on.
-    pub(super) fn attach(&mut self, attachment: Attachment, received: u64, limit: u64) {
+    /// The stream goes over this connection from now on. `told` and `heard` as in
+    /// [`Resumable::handle_attached`].
+    pub(super) fn attach(&mut self, attachment: Attachment, told: (u64, u64), heard: (u64, u64)) {
         let now = Instant::now();
-        if self.core.handle_attached(now, received, limit).is_err() {
+        if self.core.handle_attached(now, told, heard).is_err() {
             self.core
                 .reset(code::BROKEN, "it acknowledges what was not sent");
         }
@@ -255,6 +265,7 @@ impl Driver {
                     if let Some(used) = self.attachment.as_ref().and_then(|a| a.used.as_ref()) {
                         used.0.set_suspect(true);
                     }
+                    (self.race_paths)();
                     self.dial(true);
                 }
                 Event::Ended(outcome) => return Some(outcome),
@@ -326,7 +337,8 @@ impl Driver {
             return;
         };
         self.attempt += 1;
-        let (received, limit) = self.core.position();
+        self.told = self.core.position();
+        let (received, limit) = self.told;
         self.dialling = Some(dialler(Redial {
             attempt: self.attempt,
             priority: self.priority,
@@ -423,6 +435,8 @@ impl Driver {
     }
 
     fn read(&mut self, now: Instant, piece: Bytes) {
+        // A long record takes its time on a slow path.
+        self.core.handle_heard(now);
         self.reader.push(piece);
         loop {
             match self.reader.next() {
@@ -480,7 +494,7 @@ impl Driver {
             limit: position.1,
         };
         self.entry.meters.resumed.fetch_add(1, Ordering::Relaxed);
-        self.attach(attachment, received, limit);
+        self.attach(attachment, position, (received, limit));
         self.answer(&answer);
     }
 
@@ -497,7 +511,8 @@ impl Driver {
                 self.detach();
                 self.entry.meters.resumed.fetch_add(1, Ordering::Relaxed);
                 self.last_failure = None;
-                self.attach(dialled.attachment, dialled.received, dialled.limit);
+                let heard = (dialled.received, dialled.limit);
+                self.attach(dialled.attachment, self.told, heard);
             }
             Err(NotDialled::Refused(reason)) => {
                 self.core.reset(code::WITHDRAWN, reason);

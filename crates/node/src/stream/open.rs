@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use minicbor::bytes::ByteArray;
 use ringway_dtl::Priority;
+use ringway_transport::MemberId;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use super::drive::{Attachment, Dialled, Driver, NotDialled, Order, Redial, Times};
+use super::drive::{Attachment, Dialled, Driver, NotDialled, Order, PathRace, Redial, Times};
 use super::local::Local;
 use super::pool::Use;
 use super::table::Entry;
@@ -107,9 +108,11 @@ impl Streams {
             return Err(full());
         }
         let given = Priority::new(given).unwrap_or(asked);
+        let race_paths = inner.path_race(peer.member());
         let dialler = dialler(Arc::clone(inner), peer, id);
-        let mut driver = Driver::new(entry.clone(), asked, Times::default(), Some(dialler));
-        driver.attach(attachment, received, limit);
+        let times = Times::default();
+        let mut driver = Driver::new(entry.clone(), asked, times, Some(dialler), race_paths);
+        driver.attach(attachment, driver.position(), (received, limit));
         // What its user has not said, the service does.
         if priority.is_none() && given != asked {
             entry.orders.try_send(Order::Priority(given)).ok();
@@ -303,6 +306,15 @@ async fn again(
 const ATTACH_TIME: Duration = Duration::from_secs(3);
 
 impl Inner {
+    /// What has all paths to `peer` tried.
+    pub(super) fn path_race(&self, peer: MemberId) -> PathRace {
+        let connections = self.pool.connections().clone();
+        Box::new(move || {
+            let connections = connections.clone();
+            tokio::spawn(async move { connections.race_paths(peer).await });
+        })
+    }
+
     /// A stream is over: says so in the log.
     pub(super) fn close(&self, entry: &Entry, outcome: &super::resumable::Outcome) {
         use super::resumable::Outcome;

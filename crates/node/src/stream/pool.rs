@@ -98,6 +98,11 @@ impl Pool {
         }
     }
 
+    /// Getter: what makes them.
+    pub(super) fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
     fn warm(&self, key: Key) -> Option<Use> {
         let open = lock(&self.open);
         open.get(&key)?.iter().find_map(Use::of)

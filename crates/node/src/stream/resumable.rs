@@ -69,7 +69,8 @@ pub(crate) enum Outcome {
 /// What the caller has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Nothing comes over this connection: race another. Openers only.
+    /// Nothing comes over this connection: race another, and all paths to the peer. Those that
+    /// have not opened the stream can only do the latter.
     Suspect,
     /// It is over. Nothing more comes.
     Ended(Outcome),
@@ -347,27 +348,29 @@ impl Resumable {
         }
     }
 
-    /// Another connection carries the stream from now on; the peer has received so much, and
-    /// allows so much.
+    /// Another connection carries the stream from now on. `told` is what the peer was told with it
+    /// of what this end has received and allows; `heard` is what the peer has said. Both may be
+    /// old: the connection before may have gone on while this one was made.
     ///
     /// # Errors
     /// When the peer cannot have received that.
     pub(crate) fn handle_attached(
         &mut self,
         now: Instant,
-        received: u64,
-        limit: u64,
+        told: (u64, u64),
+        heard: (u64, u64),
     ) -> Result<(), Broken> {
+        let (received, limit) = heard;
         self.out.acknowledge(received)?;
-        if received < self.out.acked {
-            return Err(Broken::Ack);
-        }
         self.out.sent = self.out.acked;
         self.out.end_sent = self.out.end_acked;
         self.out.limit = self.out.limit.max(limit);
-        self.told = self.position();
+        self.told = told;
         self.attached = true;
         (self.ack_at, self.pong, self.ping) = (None, false, false);
+        if self.told != self.position() {
+            self.ack_at = Some(now);
+        }
         self.handle_heard(now);
         self.look_for_end();
         Ok(())
@@ -454,28 +457,40 @@ impl Resumable {
         if self.outcome.is_some() || self.peer_finished {
             return;
         }
-        if self.without.is_some_and(|since| now >= since + STREAM_WAIT) {
-            self.outcome = Some(Outcome::Lost);
+        if self.lost_due().is_some_and(|due| now >= due) {
+            if self.is_complete() {
+                // The program here takes its time, and the peer is not needed for that.
+                self.peer_finished = true;
+                self.look_for_end();
+            } else {
+                self.outcome = Some(Outcome::Lost);
+            }
             return;
         }
         if !self.attached {
             return;
         }
-        if !self.opener {
-            // Its opener asks far more often: it is gone.
-            if now >= self.watch.heard + STREAM_WAIT {
-                self.outcome = Some(Outcome::Lost);
-            }
-            return;
-        }
-        if now >= self.ping_due(now) && !self.watch.pinged {
+        if self.opener && now >= self.ping_due(now) && !self.watch.pinged {
             self.ping = true;
         }
-        if self.suspect_due().is_some_and(|due| now >= due) {
+        if self.suspect_due(now).is_some_and(|due| now >= due) {
             self.watch.suspected = Some(now);
             self.suspects = true;
-            self.without = self.without.or(self.watch.owed);
+            self.without = self.without.or(self.watch.owed.filter(|_| self.opener));
         }
+    }
+
+    /// Both ends have all that was sent: only the program here may not have taken it yet.
+    fn is_complete(&self) -> bool {
+        self.inc.ended() && self.out.end_acked
+    }
+
+    /// When the peer counts as gone, if nothing comes from it.
+    fn lost_due(&self) -> Option<Instant> {
+        // An opener asks far more often than that.
+        let silent = (self.attached && !self.opener).then_some(self.watch.heard);
+        let since = silent.into_iter().chain(self.without).min()?;
+        Some(since + STREAM_WAIT)
     }
 
     fn ping_due(&self, now: Instant) -> Instant {
@@ -488,19 +503,24 @@ impl Resumable {
             }
     }
 
-    /// When the connection is suspected, if no answer comes.
-    fn suspect_due(&self) -> Option<Instant> {
-        let since = self.watch.suspected.or(self.watch.owed)?;
-        Some(since + self.watch.patience)
+    /// When the connection is suspected, if nothing comes. An opener is owed an answer; the other
+    /// end expects to be asked.
+    fn suspect_due(&self, now: Instant) -> Option<Instant> {
+        let expected = if self.opener {
+            self.watch.owed
+        } else {
+            (!self.is_complete()).then(|| self.ping_due(now))
+        };
+        Some(self.watch.suspected.or(expected)? + self.watch.patience)
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) has to be called, or records have to be asked
     /// for.
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        if self.ended {
+        if self.ended || self.peer_finished {
             return None;
         }
-        let mut due = self.without.map(|since| since + STREAM_WAIT);
+        let mut due = self.lost_due();
         let mut also = |at: Option<Instant>| {
             if let Some(at) = at {
                 due = Some(due.map_or(at, |due| due.min(at)));
@@ -508,13 +528,9 @@ impl Resumable {
         };
         if self.attached {
             also(self.ack_at);
-            if self.opener {
-                let asks = !self.watch.pinged && !self.ping;
-                also(asks.then(|| self.ping_due(now)));
-                also(self.suspect_due());
-            } else {
-                also(Some(self.watch.heard + STREAM_WAIT));
-            }
+            let asks = self.opener && !self.watch.pinged && !self.ping;
+            also(asks.then(|| self.ping_due(now)));
+            also(self.suspect_due(now));
         }
         due
     }

@@ -7,14 +7,6 @@ use ringway_node::control::AskedPriority;
 use super::values;
 use crate::members::complete_peer;
 
-/// A priority as a number: the daemon asks no classes for streams.
-fn flows(text: &str) -> Result<f64, String> {
-    match values::priority(text)? {
-        AskedPriority::Flows(flows) => Ok(flows),
-        AskedPriority::Class(_) => Err("a stream needs a number from 0 to 1000".to_owned()),
-    }
-}
-
 /// `ringway services`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -37,7 +29,7 @@ pub(crate) struct ServicesArgs {
 Examples:
   ringway connect oslo/ssh
   ssh -o ProxyCommand='ringway connect oslo/ssh' anna@oslo
-  ringway connect oslo/backup --priority 0 < backup.tar
+  ringway connect oslo/backup --priority backup < backup.tar
 
 It ends when the service closes its side. The stream goes on over another path where the one that it
 took breaks, for as long as a minute without any.")]
@@ -45,10 +37,10 @@ pub(crate) struct ConnectArgs {
     /// Member and service
     #[arg(value_name = "PEER/SERVICE")]
     pub(crate) to: String,
-    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them [default: the
-    /// service's own]
-    #[arg(long, value_name = "P", value_parser = flows, allow_hyphen_values = true)]
-    pub(crate) priority: Option<f64>,
+    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them; or the name of
+    /// a class [default: the service's own]
+    #[arg(long, value_name = "P", value_parser = values::priority, allow_hyphen_values = true)]
+    pub(crate) priority: Option<AskedPriority>,
 }
 
 /// `ringway forward`.
@@ -79,7 +71,7 @@ pub(crate) struct ForwardArgs {
     /// Be a SOCKS5 proxy there, to all services of all members
     #[arg(long, value_name = "LISTEN", conflicts_with_all = ["listen", "to"])]
     pub(crate) socks: Option<String>,
-    /// From 0 to 1000, as for `ringway connect` [default: the service's own]
-    #[arg(long, value_name = "P", value_parser = flows, allow_hyphen_values = true)]
-    pub(crate) priority: Option<f64>,
+    /// As for `ringway connect` [default: the service's own]
+    #[arg(long, value_name = "P", value_parser = values::priority, allow_hyphen_values = true)]
+    pub(crate) priority: Option<AskedPriority>,
 }

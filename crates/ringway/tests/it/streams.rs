@@ -247,6 +247,32 @@ fn bytes_pass_by_every_kind_of_socket() {
 }
 
 #[test]
+fn class_names_the_priority_of_a_stream() {
+    let echo = echo_server();
+    let ring = ring_with(&service("echo", &echo.to_string(), "*"));
+    let lima = ring.member("lima").unwrap();
+    let mut connect = Kept(start(
+        lima,
+        &["connect", "oslo/echo", "--priority", "backup"],
+    ));
+    let (mut stdin, mut stdout) = connect.pipes();
+    stdin.write_all(b"low").unwrap();
+    let mut back = [0; 3];
+    stdout.read_exact(&mut back).unwrap();
+    for name in ["lima", "oslo"] {
+        let stream = streams_of(&ring, name).remove(0);
+        assert_eq!(stream["priority"], 0.0, "{name}: {stream}");
+    }
+    let refused = lima.run(&["connect", "oslo/echo", "--priority", "bulk"]);
+    let refused = refused.unwrap();
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(
+        refused.stderr.contains("there is no class `bulk`"),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn priority_of_a_stream_changes_while_it_runs() {
     let echo = echo_server();
     let ring = ring_with(&service("echo", &echo.to_string(), "*"));

@@ -216,6 +216,11 @@ impl Entry {
         self.probe.is_some_and(|(own, _)| own == number)
     }
 
+    /// Whether a probe is out.
+    pub(super) fn is_asked(&self) -> bool {
+        self.probe.is_some()
+    }
+
     pub(super) fn probe_sent(&self) -> Option<Instant> {
         self.probe.map(|(_, sent)| sent)
     }

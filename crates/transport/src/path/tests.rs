@@ -152,6 +152,55 @@ fn dead_path_is_left_soon_and_taken_back() {
     assert_eq!(world.active(), UDP, "nobody had to ask");
 }
 
+/// All are tried, those among them that were given up.
+#[test]
+fn race_finds_what_works_within_a_round_trip() {
+    let mut world = World::new(&[]);
+    let (mail, web) = (MAIL, "ws://192.0.2.1:80");
+    for (way, rtt) in [(UDP, 20), (TCP, 30), (web, 40), (mail, 60_000)] {
+        world.set(way, Some(rtt));
+    }
+    world.offer();
+    world.run(20.0);
+    world.set(UDP, None);
+    world.run(1.0);
+    world.paths.race(world.now);
+    world.run(0.2);
+    assert_eq!(world.active(), TCP);
+    // The next one, although what has just died was proven a moment ago.
+    world.set(TCP, None);
+    world.run(1.0);
+    world.paths.race(world.now);
+    world.run(0.2);
+    assert_eq!(world.active(), web);
+    // What works again is used again.
+    world.set(UDP, Some(20));
+    world.run(1.0);
+    world.paths.race(world.now);
+    world.run(1.0);
+    assert_eq!(world.active(), UDP);
+}
+
+/// A wrong guess changes nothing for long, and asks no mail.
+#[test]
+fn race_without_need_keeps_the_path() {
+    let mut world = World::new(&[]);
+    world.set(TCP, Some(1));
+    world.set(UDP, Some(200));
+    world.set(MAIL, Some(60_000));
+    world.offer();
+    world.run(20.0);
+    let probes = world.probes;
+    for _ in 0..10 {
+        world.paths.race(world.now);
+        world.run(0.6);
+    }
+    assert_eq!(world.active(), UDP, "it costs less");
+    assert!(world.probes - probes < 40, "{}", world.probes - probes);
+    world.run(60.0);
+    assert_eq!(world.active(), UDP);
+}
+
 #[test]
 fn old_proof_is_renewed_before_use() {
     let mut world = World::new(&[]);

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::certificate::{Certificate, Role};
 use crate::limits::{ECHOES, PEER_TIME, SEEK_AFTER, SEEK_AGAIN};
-use crate::link::LinkMessage;
+use crate::link::{LinkMessage, Urgency};
 use crate::member::answer::{Reason, Unreachable, answer};
 use crate::member::core::{Core, Signal, since};
 use crate::member::handle::MemberHandle;
@@ -104,7 +104,8 @@ impl Echoes {
         if !core.link_to(&waiting.certificate) || self.waiting.len() >= ECHOES {
             return waiting.fail(core.no_address());
         }
-        core.links.keep_working(core.now, &waiting.member());
+        core.links
+            .keep_working(core.now, &waiting.member(), Urgency::Soon);
         self.add(waiting);
         self.send(core);
     }

@@ -1,4 +1,5 @@
-//! What `ringway path` shows: every way to a peer, and why it is or is not used.
+//! What `ringway path` shows: every way to a peer, and why it is or is not used; and what is asked
+//! of paths.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::certificate::Certificate;
 use crate::config::Config;
 use crate::control::{PathStatus, PathsStatus};
-use crate::link::LinkVersion;
+use crate::link::{LinkVersion, Urgency};
 use crate::member::core::{Core, UserRules};
 use crate::member::handle::MemberHandle;
 use crate::member::service::Service;
@@ -25,6 +26,8 @@ pub(in crate::member) enum Command {
         certificate: Box<Certificate>,
         reply: oneshot::Sender<Box<PathsStatus>>,
     },
+    /// To try all that the link with this member may use.
+    Race(MemberId),
     /// To follow what the user says now.
     Follow(UserRules),
 }
@@ -36,6 +39,12 @@ impl MemberHandle {
         self.ask(|reply| Command::Ways { certificate, reply })
             .await
             .map(|paths| *paths)
+    }
+
+    /// Something that cannot wait hears nothing of this member: all paths to it are tried, and the
+    /// first that answers is used.
+    pub(crate) async fn race_paths(&self, member: MemberId) {
+        self.tell(Command::Race(member)).await;
     }
 
     /// What this configuration says of paths, peers' addresses and passing on counts from now on.
@@ -65,6 +74,9 @@ impl Service for Paths {
             Command::Ways { certificate, reply } => {
                 let paths = Known { core }.paths_to(&certificate);
                 core.reply(reply, Box::new(paths));
+            }
+            Command::Race(member) => {
+                core.links.keep_working(core.now, &member, Urgency::AtOnce);
             }
             Command::Follow(rules) => {
                 core.links.set_rules(core.now, &rules.paths);

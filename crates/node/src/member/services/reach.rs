@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::certificate::{Certificate, Role};
 use crate::limits::{ECHOES, HELLO_PAUSE, PEER_TIME, QUIC_TIME, SEEK_AFTER, SEEK_AGAIN};
-use crate::link::LinkMessage;
+use crate::link::{LinkMessage, Urgency};
 use crate::member::answer::{Reason, Unreachable, answer};
 use crate::member::core::{Core, Signal};
 use crate::member::handle::MemberHandle;
@@ -107,7 +107,7 @@ impl Reach {
             return waiting.fail(core.no_address());
         }
         let member = waiting.member();
-        core.links.keep_working(now, &member);
+        core.links.keep_working(now, &member, Urgency::Soon);
         self.waiting.push(waiting);
         self.progress(core, &member);
         self.ask_for_hellos(core);

@@ -25,7 +25,10 @@ struct Sim {
     taken: [Vec<u8>; 2],
     to_give: [usize; 2],
     outcomes: [Option<Outcome>; 2],
-    redial: Option<Instant>,
+    /// When the next connection is there, and what the opener has said when it began to make it.
+    redial: Option<(Instant, (u64, u64))>,
+    /// Until when each program reads nothing.
+    busy: [Instant; 2],
 }
 
 impl Sim {
@@ -44,17 +47,26 @@ impl Sim {
             taken: Default::default(),
             to_give,
             outcomes: [None, None],
-            redial: Some(now),
+            redial: Some((now, (0, 0))),
+            busy: [now; 2],
         }
     }
 
-    fn attach(&mut self) {
+    /// The opener begins to make another connection, unless it does so already.
+    fn dial(&mut self, within: std::ops::Range<u64>) {
+        let soon = Duration::from_millis(self.rng.random_range(within));
+        let position = self.ends[0].position();
+        self.redial.get_or_insert((self.now + soon, position));
+    }
+
+    /// Another connection is there, which has told the other end `told`.
+    fn attach(&mut self, told: (u64, u64)) {
         self.ways = Some(Default::default());
         self.black = false;
-        self.redial = None;
-        let [a, b] = [self.ends[0].position(), self.ends[1].position()];
-        self.ends[0].handle_attached(self.now, b.0, b.1).unwrap();
-        self.ends[1].handle_attached(self.now, a.0, a.1).unwrap();
+        let answer = self.ends[1].position();
+        let [opener, other] = &mut self.ends;
+        other.handle_attached(self.now, answer, told).unwrap();
+        opener.handle_attached(self.now, told, answer).unwrap();
     }
 
     /// The local programs write and read, in pieces and pauses of any kind.
@@ -70,8 +82,12 @@ impl Sim {
             } else if left == 0 {
                 self.ends[end].handle_local_end();
             }
-            if !self.rng.random_bool(0.7) {
+            if self.now < self.busy[end] || !self.rng.random_bool(0.7) {
                 continue;
+            }
+            // Some programs are away for longer than a silent peer is waited for.
+            if self.rng.random_bool(0.000_3) {
+                self.busy[end] = self.now + STREAM_WAIT * 2;
             }
             while let Some(item) = self.ends[end].poll_local() {
                 match item {
@@ -93,13 +109,11 @@ impl Sim {
                 let Some(record) = self.ends[end].poll_record(self.now) else {
                     break;
                 };
-                if !self.black {
-                    let before = way.0.back().map_or(self.now, |(at, _)| *at);
-                    way.0.push_back((before.max(self.now + delay), record));
-                }
+                let before = way.0.back().map_or(self.now, |(at, _)| *at);
+                way.0.push_back((before.max(self.now + delay), record));
             }
             let other = 1 - end;
-            while way.0.front().is_some_and(|(at, _)| *at <= self.now) {
+            while !self.black && way.0.front().is_some_and(|(at, _)| *at <= self.now) {
                 let (_, record) = way.0.pop_front().unwrap();
                 self.ends[other].handle_record(self.now, record).unwrap();
             }
@@ -113,20 +127,36 @@ impl Sim {
             assert!(due.is_none_or(|due| due + STREAM_WAIT > self.now));
             while let Some(event) = self.ends[end].poll_event() {
                 match event {
-                    Event::Suspect => {
-                        assert_eq!(end, 0, "only openers dial");
-                        let soon = self.rng.random_range(10..500);
-                        self.redial = Some(self.now + Duration::from_millis(soon));
-                    }
+                    Event::Suspect if end == 0 => self.dial(10..2_000),
+                    // It has all paths tried.
+                    Event::Suspect => {}
                     Event::Ended(outcome) => {
-                        self.outcomes[end] = Some(outcome.clone());
-                        // As the service does where the other end asks for one that has finished.
-                        if self.ways.is_none() && outcome == Outcome::Finished {
-                            self.ends[1 - end].handle_finished();
-                        }
+                        assert!(self.outcomes[end].is_none());
+                        self.outcomes[end] = Some(outcome);
                     }
                 }
             }
+        }
+    }
+
+    /// The stream of the connection ends: the opener makes another, if it has not finished.
+    fn detach(&mut self) {
+        self.ways = None;
+        let now = self.now;
+        self.ends
+            .iter_mut()
+            .for_each(|end| end.handle_detached(now));
+        if self.outcomes[0].is_none() {
+            self.dial(1..3_000);
+        }
+    }
+
+    fn breaks(&mut self) {
+        if self.rng.random_bool(0.5) {
+            // QUIC sends again what was lost meanwhile.
+            self.black = !self.black;
+        } else {
+            self.detach();
         }
     }
 
@@ -135,25 +165,21 @@ impl Sim {
         self.programs();
         self.carry();
         self.events();
-        // A connection that turns black, or ends with all that is under way.
-        if self.ways.is_some() && self.rng.random_bool(0.01) {
-            if self.rng.random_bool(0.5) {
-                self.black = true;
-                self.ways = Some(Default::default());
-            } else {
-                self.ways = None;
-                self.ends
-                    .iter_mut()
-                    .for_each(|end| end.handle_detached(self.now));
-                let later = self.rng.random_range(1..3_000);
-                self.redial = Some(self.now + Duration::from_millis(later));
-            }
+        // One end has finished: what it said last still arrives, then there is nothing more.
+        let last = |ways: &[Way; 2], end: usize| ways[end].0.is_empty() && !self.black;
+        let over = |end: &usize| self.outcomes[*end].is_some();
+        let ended = [0, 1].into_iter().find(over);
+        if ended.is_some_and(|end| self.ways.as_ref().is_some_and(|ways| last(ways, end))) {
+            self.detach();
+        } else if self.ways.is_some() && ended.is_none() && self.rng.random_bool(0.01) {
+            self.breaks();
         }
-        if self.redial.is_some_and(|at| self.now >= at) {
-            let over = self.outcomes.iter().position(Option::is_some);
-            match over {
-                Some(end) => self.ends[1 - end].handle_finished(),
-                None => self.attach(),
+        if let Some((_, told)) = self.redial.take_if(|(at, _)| self.now >= *at) {
+            match (&self.outcomes[0], &self.outcomes[1]) {
+                (Some(_), _) => {}
+                (None, Some(Outcome::Finished)) => self.ends[0].handle_finished(),
+                (None, Some(_)) => panic!("the other end has lost it"),
+                (None, None) => self.attach(told),
             }
         }
     }
@@ -193,7 +219,8 @@ fn every_byte_arrives_once_whatever_breaks() {
 fn attached(opener: bool) -> (Resumable, Instant) {
     let now = Instant::now();
     let mut end = Resumable::new(now, opener, STREAM_PATIENCE);
-    end.handle_attached(now, 0, 1 << 16).unwrap();
+    end.handle_attached(now, end.position(), (0, 1 << 16))
+        .unwrap();
     end.handle_local(now, vec![7; 100].into());
     let sent = end.poll_record(now);
     assert!(matches!(sent, Some(Record::Data { offset: 0, .. })));
@@ -225,7 +252,7 @@ fn acknowledgements_beyond_what_was_sent_end_it() {
     assert_eq!(broken_by(ack(101)), Broken::Ack);
     assert_eq!(broken_by(ack(u64::MAX)), Broken::Ack);
     let (mut end, now) = attached(false);
-    assert_eq!(end.handle_attached(now, 101, 0), Err(Broken::Ack));
+    assert_eq!(end.handle_attached(now, (0, 0), (101, 0)), Err(Broken::Ack));
 }
 
 #[test]
@@ -265,7 +292,7 @@ fn repeated_bytes_come_once() {
 fn peer_that_may_send_no_more_waits() {
     let now = Instant::now();
     let mut end = Resumable::new(now, true, STREAM_PATIENCE);
-    end.handle_attached(now, 0, 10).unwrap();
+    end.handle_attached(now, end.position(), (0, 10)).unwrap();
     end.handle_local(now, vec![1; 100].into());
     let Some(Record::Data { bytes, .. }) = end.poll_record(now) else {
         panic!("nothing is sent");
@@ -310,7 +337,7 @@ fn silence_is_suspected_and_then_fatal() {
 fn opener_asks_where_only_the_peer_sends() {
     let now = Instant::now();
     let mut end = Resumable::new(now, true, STREAM_PATIENCE);
-    end.handle_attached(now, 0, 10).unwrap();
+    end.handle_attached(now, end.position(), (0, 10)).unwrap();
     let later = end.poll_timeout(now).unwrap();
     assert_eq!(later, now + STREAM_PING);
     end.handle_timeout(later);
@@ -347,4 +374,96 @@ fn half_of_it_may_end_first() {
         Some(Record::Ack { received: 5, .. })
     ));
     assert_eq!(end.poll_event(), Some(Event::Ended(Outcome::Finished)));
+}
+
+/// The opener has finished, and asks no more. What its program sent is still to be taken here.
+#[test]
+fn slow_program_is_no_loss_once_the_peer_has_finished() {
+    for detached in [false, true] {
+        let (mut end, mut now) = attached(false);
+        end.handle_local_end();
+        assert!(matches!(end.poll_record(now), Some(Record::End { .. })));
+        let bytes = Bytes::from_static(b"taken late");
+        end.handle_record(now, Record::Data { offset: 0, bytes })
+            .unwrap();
+        end.handle_record(now, Record::End { offset: 10 }).unwrap();
+        let ack = Record::Ack {
+            received: 101,
+            limit: 0,
+        };
+        end.handle_record(now, ack).unwrap();
+        assert!(matches!(
+            end.poll_record(now),
+            Some(Record::Ack { received: 11, .. })
+        ));
+        assert!(matches!(end.poll_local(), Some(ToLocal::Data(_))));
+        if detached {
+            end.handle_detached(now);
+        }
+        // However long it takes, and without waking up all the time.
+        let mut woken = 0;
+        while let Some(due) = end.poll_timeout(now) {
+            now = due;
+            end.handle_timeout(now);
+            assert_eq!(end.poll_event(), None);
+            woken += 1;
+        }
+        assert!(woken < 5, "{woken}");
+        now += STREAM_WAIT * 5;
+        end.handle_timeout(now);
+        end.handle_written(now, 10);
+        assert_eq!(end.poll_local(), Some(ToLocal::End));
+        end.handle_end_written();
+        assert_eq!(end.poll_event(), Some(Event::Ended(Outcome::Finished)));
+    }
+}
+
+/// The connection before goes on while the next one is made, and its acknowledgements overtake
+/// what the next one says.
+#[test]
+fn old_position_of_a_new_connection_ends_nothing() {
+    let (mut end, now) = attached(false);
+    end.handle_record(
+        now,
+        Record::Ack {
+            received: 100,
+            limit: 1 << 17,
+        },
+    )
+    .unwrap();
+    end.handle_attached(now, end.position(), (40, 1 << 16))
+        .unwrap();
+    end.handle_local(now, vec![8; 10].into());
+    let sent = end.poll_record(now);
+    assert!(
+        matches!(sent, Some(Record::Data { offset: 100, .. })),
+        "{sent:?}"
+    );
+    // What the peer was not told with it, it is told at once.
+    let bytes = Bytes::from_static(b"more");
+    end.handle_record(now, Record::Data { offset: 0, bytes })
+        .unwrap();
+    end.handle_attached(now, (0, 1 << 20), (100, 1 << 17))
+        .unwrap();
+    assert!(matches!(
+        end.poll_record(now),
+        Some(Record::Ack { received: 4, .. })
+    ));
+}
+
+/// This end cannot dial, but it can have all paths tried: its own way out may be the
+/// one that is dead.
+#[test]
+fn silence_is_suspected_by_the_other_end_too() {
+    let (mut end, begin) = attached(false);
+    let mut now = begin;
+    while end.poll_event() != Some(Event::Suspect) {
+        now = end.poll_timeout(now).unwrap();
+        end.handle_timeout(now);
+        while end.poll_record(now).is_some() {}
+    }
+    assert_eq!(now - begin, STREAM_PING + STREAM_PATIENCE);
+    end.handle_record(now, Record::Ping).unwrap();
+    end.handle_timeout(now + STREAM_PING);
+    assert_eq!(end.poll_event(), None);
 }

@@ -12,6 +12,9 @@ use super::*;
 /// Lines that the session prints, one every 20 ms.
 const LINES: u32 = 1500;
 
+/// Longest time without a line.
+const STALL: Duration = Duration::from_secs(40);
+
 /// Where oslo's WebSocket is.
 const WEB: u16 = 8080;
 
@@ -109,8 +112,9 @@ fn ssh_to_oslo(host: &Host, lima: &ringway_testbed::Member, key: &Path) -> Kept 
     )
 }
 
+/// The aim is 3 s for each stall, and what was seen is printed. What is asserted is only that it
+/// goes on, well before a stream without a connection would end: the machine may be busy.
 #[test]
-#[ignore = "at times the session ends when only WebSocket is left: docs/dev/open.md"]
 fn ssh_goes_on_while_its_path_changes() {
     let test = "ssh over changing paths";
     let Some(network) = Network::or_skip(test).unwrap() else {
@@ -162,6 +166,7 @@ fn ssh_goes_on_while_its_path_changes() {
         lan.switch.rules(rules).unwrap();
         let stall = longest_stall(&lines, lines_there, log);
         println!("{what}: longest stall {stall:?}");
+        assert!(stall < STALL, "{what}: {stall:?}\n{}", log());
     };
     phase(&[], 1..100, "all passes");
     phase(

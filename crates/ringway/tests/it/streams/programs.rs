@@ -1,5 +1,6 @@
 //! Real clients and servers over streams: curl and nginx, a DNS server, psql, iperf3.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 
 use super::*;
@@ -107,4 +108,111 @@ fn resolver_is_asked_through_a_udp_forward() {
             .ok_or(TestbedError(text))
     });
     answer.unwrap();
+}
+
+/// Where PostgreSQL's programs of the server are, or a loud line that they are not.
+fn found_postgres() -> Option<std::path::PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter();
+    let mut folders: Vec<_> = versions
+        .flatten()
+        .flatten()
+        .map(|version| version.path().join("bin"))
+        .filter(|folder| folder.join("initdb").exists() && folder.join("postgres").exists())
+        .collect();
+    folders.sort();
+    let newest = folders.pop();
+    if newest.is_none() {
+        let line = "PostgreSQL's server (`./setup.sh --tests` as root installs it)";
+        not_tested(&format!("streams to real programs need {line}"));
+    }
+    newest
+}
+
+/// PostgreSQL refuses to run as root: a command of a user without rights.
+fn unprivileged(program: &Path, folder: &Path) -> Command {
+    const UNPRIVILEGED: u32 = 65_534;
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(folder, Some(UNPRIVILEGED), Some(UNPRIVILEGED)).unwrap();
+        command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
+    }
+    command.current_dir(folder);
+    command
+}
+
+#[test]
+fn psql_reaches_postgresql_through_a_forward() {
+    let (Some(psql), Some(programs)) = (found("psql"), found_postgres()) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let initdb = unprivileged(&programs.join("initdb"), folder.path())
+        .args(["-U", "anna", "--auth=trust", "--no-sync", "--locale=C"])
+        .args(["-E", "UTF8", "-D"])
+        .arg(&data)
+        .output()
+        .unwrap();
+    assert!(initdb.status.success(), "{initdb:?}");
+    // It listens at a socket alone, as the how-to has it.
+    let mut server = unprivileged(&programs.join("postgres"), folder.path());
+    server.arg("-D").arg(&data).arg("-k").arg(folder.path());
+    server.args(["-p", "5432", "-c", "listen_addresses=", "-c", "fsync=off"]);
+    let log = std::fs::File::create(folder.path().join("log")).unwrap();
+    let _server = Kept(server.stderr(log).spawn().unwrap());
+    let socket = folder.path().join(".s.PGSQL.5432");
+    let to = format!("unix:{}", socket.display());
+    let ring = ring_with(&service("postgresql", &to, "lima"));
+    let (_forward, address) = forward(ring.member("lima").unwrap(), &["PORT", "oslo/postgresql"]);
+    let ask = |statements: &str| {
+        let mut command = Command::new(&psql);
+        command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
+        command.args(["-h", "127.0.0.1", "-U", "anna", "-d", "postgres"]);
+        command.args(["-p", &address.port().to_string(), "-c", statements]);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let answer = String::from_utf8(output.stdout).unwrap();
+        output.status.success().then_some(answer).ok_or(error)
+    };
+    let up = wait_until(DEADLINE, || ask("select 1").map_err(TestbedError));
+    assert_eq!(up.unwrap(), "1\n");
+    ask("create table t as select n, md5(n::text) as hash from generate_series(1, 100000) n")
+        .unwrap();
+    let rows = ask("copy (select * from t order by n) to stdout").unwrap();
+    assert_eq!(rows.lines().count(), 100_000);
+    assert_eq!(
+        rows.lines().last(),
+        Some("100000\t14ee22eaba297944c96afdbe5b16c65b")
+    );
+    let wrong = ask("select * from nothing").unwrap_err();
+    assert!(wrong.contains("does not exist"), "{wrong}");
+}
+
+#[test]
+fn iperf3_runs_both_ways_through_a_forward() {
+    let Some(iperf3) = found("iperf3") else {
+        return;
+    };
+    let port = free_port().unwrap();
+    let mut server = Command::new(&iperf3);
+    server.args(["-s", "-B", "127.0.0.1", "-p", &port.to_string()]);
+    let _server = Kept(server.stdout(Stdio::null()).spawn().unwrap());
+    let ring = ring_with(&service("iperf", &format!("127.0.0.1:{port}"), "lima"));
+    let (_forward, address) = forward(ring.member("lima").unwrap(), &["PORT", "oslo/iperf"]);
+    for way in [&["-P", "4"][..], &["-R"]] {
+        // The server takes one client at a time, and is not at once ready for the next.
+        let received = wait_until(DEADLINE, || {
+            let mut command = Command::new(&iperf3);
+            let port = address.port().to_string();
+            command.args(["-c", "127.0.0.1", "-J", "-n", "8M", "-p", &port]);
+            let output = command.args(way).stdin(Stdio::null()).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let report: Value = serde_json::from_str(&text).unwrap_or_default();
+            let received = report["end"]["sum_received"]["bytes"].as_u64();
+            received.ok_or(TestbedError(text))
+        });
+        // What is under way at the end is not counted.
+        assert!(received.unwrap() > 1_000_000, "{way:?}");
+    }
 }
