@@ -118,11 +118,13 @@ impl Paths {
     }
 
     /// Where an answer to what came over `address` goes: over the path in use, and back the way it
-    /// came as well. A path in use that worked a moment ago may be why the peer asks over another.
-    /// Both are small; one of them gets through.
-    pub fn for_answer(&self, address: &Address) -> Vec<Address> {
+    /// came as well unless the path in use was shown to work a moment ago: that it does no longer
+    /// may be why the peer asks over another. Both are small; one of them gets through.
+    pub fn for_answer(&self, now: Instant, address: &Address) -> Vec<Address> {
         let mut ways: Vec<Address> = self.active.iter().cloned().collect();
-        if Some(address) != self.active.as_ref() {
+        let sure = self.active.as_ref().and_then(|active| self.entry(active));
+        let is_silent = |entry: &Entry| entry.is_silent(now, limits::PATH_PROBE);
+        if Some(address) != self.active.as_ref() && sure.is_none_or(is_silent) {
             ways.push(address.clone());
         }
         ways
@@ -384,7 +386,7 @@ impl Paths {
     /// The peer has answered from an address that it does not advertise, and nothing shows that it
     /// still is where it was.
     fn has_moved(&self, now: Instant, address: &Address) -> bool {
-        let is_quiet = |entry: &Entry| entry.is_quiet(now);
+        let is_quiet = |entry: &Entry| entry.is_silent(now, limits::PATH_QUIET);
         let active = self.active.as_ref().and_then(|address| self.entry(address));
         let observed = self
             .entry(address)

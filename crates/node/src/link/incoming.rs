@@ -216,7 +216,7 @@ impl Links {
         match message {
             LinkMessage::Echo(number) => {
                 let peer = self.peers.get(&member);
-                let ways = peer.map(|peer| peer.for_answer(path));
+                let ways = peer.map(|peer| peer.for_answer(now, path));
                 for way in ways.unwrap_or_default() {
                     let taken = self.with_paths(&member, |peer| peer.spend(now, &way));
                     if taken != Some(true) {

@@ -515,8 +515,8 @@ impl Peer {
     }
 
     /// Where the answer to an echo that came over `path` goes.
-    pub(super) fn for_answer(&self, path: &Address) -> Vec<Address> {
-        self.paths.for_answer(path)
+    pub(super) fn for_answer(&self, now: Instant, path: &Address) -> Vec<Address> {
+        self.paths.for_answer(now, path)
     }
 
     /// Counts what is about to leave over `path`; false if it must not.

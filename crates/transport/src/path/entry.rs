@@ -155,10 +155,10 @@ impl Entry {
         self.is_mail() || self.proved.is_some_and(|at| age(at) < limits::PATH_FRESH)
     }
 
-    /// Whether neither an answer nor anything else has shown recently that the peer is there.
-    pub(super) fn is_quiet(&self, now: Instant) -> bool {
+    /// Whether neither an answer nor anything else has shown for so long that the peer is there.
+    pub(super) fn is_silent(&self, now: Instant, time: Duration) -> bool {
         let last = self.proved.max(self.heard);
-        last.is_none_or(|at| now.saturating_duration_since(at) >= limits::PATH_QUIET)
+        last.is_none_or(|at| now.saturating_duration_since(at) >= time)
     }
 
     /// An answer came to what went over it.

@@ -205,14 +205,14 @@ fn iperf3_runs_both_ways_through_a_forward() {
         let received = wait_until(DEADLINE, || {
             let mut command = Command::new(&iperf3);
             let port = address.port().to_string();
-            command.args(["-c", "127.0.0.1", "-J", "-n", "8M", "-p", &port]);
+            command.args(["-c", "127.0.0.1", "-J", "-t", "3", "-p", &port]);
             let output = command.args(way).stdin(Stdio::null()).output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             let report: Value = serde_json::from_str(&text).unwrap_or_default();
             let received = report["end"]["sum_received"]["bytes"].as_u64();
             received.ok_or(TestbedError(text))
         });
-        // What is under way at the end is not counted.
+        // What is under way at the end is not counted, and the machine may be busy.
         assert!(received.unwrap() > 1_000_000, "{way:?}");
     }
 }
