@@ -7,7 +7,7 @@ part = @testbed/loop/part.sh
 
 .PHONY: help setup setup-tests setup-bench setup-package demo release install package test-packages quick test attack test-long format lint docs deny
 .PHONY: check tidy older model kernels fuzz loop report bench bench-transport bench-dtl bench-overlay
-.PHONY: bench-overlay-real bench-kademlia bench-gate bench-trinity bench-files bench-streams
+.PHONY: bench-overlay-real bench-kademlia bench-gate bench-trinity bench-files bench-streams bench-messages
 
 help: ## list the targets, and how long each takes
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -149,6 +149,12 @@ bench-gate: setup-bench target/tools/bin/rattan ## measure the gateway beside NA
 	target/release/ringway-bench gate --json --windows $(GATE) >> target/bench/gate.json
 	target/release/ringway-bench gate --json --chat --only nat,scan,yara $(GATE) >> target/bench/gate.json
 	@cat target/bench/gate.json
+
+bench-messages: setup ## stored messages between programs of two members: target/bench/messages.json; a minute
+	$(CARGO) build --locked --release --package ringway --package ringway-bench
+	mkdir -p target/bench
+	target/release/ringway-bench messages --json > target/bench/messages.json
+	@cat target/bench/messages.json
 
 # Traffic is counted for a whole network namespace: in one of its own, where the system allows that, nobody else's is in it.
 KADEMLIA ?= --malicious 5,20,30

@@ -39,6 +39,8 @@ pub(crate) enum BenchCommand {
     /// Messages over each transport: one after the other, as many as go, and what an idle pair
     /// costs
     Transport(TransportArgs),
+    /// Stored messages between programs of two members: daemons, databases and signatures included
+    Messages(MessagesArgs),
     /// Priorities beside the kernel's TCP over emulated lines, in namespaces of their own
     Dtl(DtlArgs),
     /// Lookups in rings with malicious routers, churn and loss: by the verified rule, the paper's
@@ -88,6 +90,28 @@ fn rounds(text: &str) -> Result<usize, String> {
         .ok()
         .filter(|rounds| (1..=1_000).contains(rounds));
     rounds.ok_or_else(|| "1 to 1000 rounds are measured".to_owned())
+}
+
+/// `ringway-bench messages`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ringway-bench messages
+  ringway-bench messages --count 100000 --size 1000 --runs 1
+
+Starts a ring of two members by the program `ringway` beside this one, on loopback. One program
+gives a member its messages in batches of 1 000; another follows the other member's, compares each,
+and marks them as read.")]
+pub(crate) struct MessagesArgs {
+    /// Messages of a run
+    #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: u64,
+    /// Bytes of each, 8 at least
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    pub(crate) size: usize,
+    /// Runs
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
 }
 
 /// Where the gateway carries decisions out.
@@ -268,7 +292,7 @@ Examples:
 
 A cell is RATE/RTT/QUEUE in Mbit/s and ms; the queue is in products of the two, or codel. What is measured: `alone`; `upload`, the
 same beside a kernel CUBIC on the way back; `tcp-TCP`, the kernel's TCP alone; `beside-TCP`, a scavenger while it comes and goes; `late-N`, scavengers that start one after the other; `worth-N`, priority N against one
-CUBIC; `equal`; `weights`, 1 : 2 : 4 from one program to one peer; `weights-peers`, to three; `weights-apart`, from three programs; `change`, what 1 to 4, 4 to 0 and 0 to 1 take and cost; `figure-6` and
+CUBIC; `equal`; `weights`, 1 : 2 : 4 from one program to one peer; `weights-peers`, to three; `weights-apart`, from three programs; `change`, what 1 to 4, 4 to 0 and 0 to 1 take and cost; `deadline`, 100 MB in 180 s (of 10 Mbit/s) beside one CUBIC; `figure-6` and
 `figure-7`, the paper's. All of it takes many hours: with --results it can be broken off and taken up
 again, and what has been measured is shown at once.
 

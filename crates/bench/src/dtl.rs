@@ -3,6 +3,7 @@
 mod case;
 mod cell;
 mod changes;
+mod deadline;
 mod figures;
 mod flow;
 mod line;

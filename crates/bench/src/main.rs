@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `cli` | the one clap definition of all benchmarks |
 //! | `transport` | messages over each transport: `messages`, `pair`, `idle`, `limit` |
+//! | `stored` | stored messages between programs of two members |
 //! | `dtl` | priorities beside the kernel's TCP, over emulated lines |
 //! | `overlay` | lookups in simulated rings |
 //! | `real` | rings of real routers over UDP |
@@ -35,6 +36,7 @@ mod program;
 mod real;
 mod report;
 mod streams;
+mod stored;
 mod transport;
 
 use std::ffi::OsString;
@@ -64,6 +66,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     let output = Output::new(cli.global.json, cli.global.quiet);
     match cli.command {
         BenchCommand::Transport(args) => transport::run(output, &args),
+        BenchCommand::Messages(args) => stored::run(output, &args),
         BenchCommand::Dtl(args) => dtl::run(output, &args),
         BenchCommand::Overlay(args) if args.real => real::run(output, &args),
         BenchCommand::Overlay(args) => overlay::run(output, &args),

@@ -2,7 +2,8 @@
 
 use crate::client::Client;
 use crate::connection::{ClientError, Connection};
-use crate::message::{MessageStatus, Reply, Request};
+use crate::limits::{BATCH_PAUSE, BATCHED_BYTES, BATCHED_MESSAGES};
+use crate::message::{AskedPriority, BatchStatus, Body, MessageStatus, Reply, Request};
 
 /// Received messages, those that were not read first, and then each as it comes.
 #[derive(Debug)]
@@ -51,6 +52,80 @@ impl Client {
             attach: Vec::new(),
         };
         self.request(&request).await?.each(as_message).await
+    }
+
+    /// Sends many messages to one member, in order: as many as fit go by one request, and are
+    /// stored by one write to the disk. Waits while too many wait for the member to sign for them,
+    /// and returns once all are on the disk. `priority` is 1 or what the caller may ask for.
+    ///
+    /// # Errors
+    /// As [`status`](Client::status). How many were stored before that is not known then: a program
+    /// that has to know sends [batches](Client::message_batch).
+    pub async fn send_messages(
+        &self,
+        peer: &str,
+        bodies: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        priority: &AskedPriority,
+    ) -> Result<usize, ClientError> {
+        let mut batch = Vec::new();
+        let (mut bytes, mut sent) = (0, 0);
+        for body in bodies {
+            let body = body.as_ref().to_owned();
+            let is_full = batch.len() == BATCHED_MESSAGES || bytes + body.len() > BATCHED_BYTES;
+            if is_full && !batch.is_empty() {
+                sent += self
+                    .send_all(peer, std::mem::take(&mut batch), priority)
+                    .await?;
+                bytes = 0;
+            }
+            bytes += body.len();
+            batch.push(Body(body));
+        }
+        if !batch.is_empty() {
+            sent += self.send_all(peer, batch, priority).await?;
+        }
+        Ok(sent)
+    }
+
+    /// One batch, in as many requests as it takes until there was room for all of it.
+    async fn send_all(
+        &self,
+        peer: &str,
+        mut bodies: Vec<Body>,
+        priority: &AskedPriority,
+    ) -> Result<usize, ClientError> {
+        let all = bodies.len();
+        loop {
+            let sent = self.message_batch(peer, &bodies, priority).await?;
+            bodies.drain(..sent.stored.min(bodies.len()));
+            if bodies.is_empty() {
+                return Ok(all);
+            }
+            tokio::time::sleep(BATCH_PAUSE).await;
+        }
+    }
+
+    /// Sends at most 1 000 messages, of 512 KiB together, to one member: they are on the disk when
+    /// this returns, or the first ones, where there was no room for all.
+    ///
+    /// # Errors
+    /// As [`status`](Client::status).
+    pub async fn message_batch(
+        &self,
+        peer: &str,
+        bodies: &[Body],
+        priority: &AskedPriority,
+    ) -> Result<BatchStatus, ClientError> {
+        let request = Request::Batch {
+            peer: peer.to_owned(),
+            bodies: bodies.to_owned(),
+            priority: priority.clone(),
+        };
+        let as_batch = |reply| match reply {
+            Reply::Batch(batch) => Some(batch),
+            _ => None,
+        };
+        self.request(&request).await?.only(as_batch).await
     }
 
     /// The newest 256 messages sent and received, oldest first: all of them, or those with one

@@ -3,6 +3,7 @@
 //!
 //! The last reply to a request is always [`Reply::Done`] or [`Reply::Error`].
 
+mod batch;
 mod inbox;
 mod reach;
 mod records;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::batch::{BatchStatus, Body};
 pub use self::inbox::{HookStatus, InboxItem};
 pub use self::reach::{PathStatus, PathsStatus, Pong, RouteFound};
 pub use self::records::{RecordFound, RecordStored};
@@ -250,6 +252,17 @@ pub enum Request {
         #[serde(default)]
         attach: Vec<String>,
     },
+    /// Send messages to one member, in this order: answered by one [`Reply::Batch`], as soon as
+    /// they are on the disk by one write to it.
+    Batch {
+        /// Name of the member, or its id in base32.
+        peer: String,
+        /// At most 1 000, and 512 KiB of bytes in all.
+        bodies: Vec<Body>,
+        /// As of [`Request::Message`].
+        #[serde(default = "usual_priority")]
+        priority: AskedPriority,
+    },
     /// Messages in the order in which they came to be here: one [`Reply::Message`] each, the newest
     /// 256, or the next 256 behind `after`.
     Messages {
@@ -355,6 +368,8 @@ pub enum Reply {
     },
     /// To the commands about messages.
     Message(Box<MessageStatus>),
+    /// To [`Request::Batch`].
+    Batch(BatchStatus),
     /// To [`Request::Leave`].
     Left(crate::leave::Left),
     /// The request is answered.

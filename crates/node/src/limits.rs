@@ -32,7 +32,9 @@ pub use streams::*;
 pub use tallies::*;
 pub use transfer::*;
 
-pub use ringway_client::limits::{CONTROL_LINE, MAX_RELEASE};
+pub use ringway_client::limits::{
+    BATCH_PAUSE, BATCHED_BYTES, BATCHED_MESSAGES, CONTROL_LINE, MAX_RELEASE,
+};
 
 /// Sessions with other members held at once.
 ///

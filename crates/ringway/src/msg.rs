@@ -1,5 +1,7 @@
 //! `ringway msg`: messages to members, and from them.
 
+mod lines;
+
 use std::io::{self, Read as _, Write as _};
 
 use data_encoding::BASE64;
@@ -115,6 +117,15 @@ async fn send(context: &Context, args: MsgArgs) -> Result<(), Failure> {
             ));
         }
         (None, false, _) => {}
+    }
+    if args.lines {
+        if said.is_some() {
+            return Err(Failure::usage(
+                "with --lines the texts are the lines of standard input: leave the text out",
+            ));
+        }
+        let peers = receivers(context, to).await?;
+        return lines::send(context, peers, &args.priority).await;
     }
     let body = match said.as_deref() {
         None | Some("-") => standard_input()?,

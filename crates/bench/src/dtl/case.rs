@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
 use super::changes;
+use super::deadline;
 use super::flow::{Clocks, Kind, Peers};
 use super::line::Line;
 use super::watch::{Packets, STEP, Watch};
@@ -91,6 +92,8 @@ pub(super) enum Case {
     Figure6,
     /// The paper's Figure 7, at four times the speed: five flows of changing priority.
     Figure7,
+    /// Beside one kernel CUBIC a file has to be there by a time.
+    Deadline,
 }
 
 impl fmt::Display for Case {
@@ -109,6 +112,7 @@ impl fmt::Display for Case {
             Case::Change => f.write_str("change"),
             Case::Figure6 => f.write_str("figure-6"),
             Case::Figure7 => f.write_str("figure-7"),
+            Case::Deadline => f.write_str("deadline"),
         }
     }
 }
@@ -187,6 +191,7 @@ impl Times {
             Case::Late(flows) => self.gap * f64::from(flows) + once,
             Case::Change => changes::CHANGE,
             Case::Figure6 | Case::Figure7 => changes::FIGURE,
+            Case::Deadline => deadline::LONGEST,
         }
     }
 }
@@ -227,6 +232,7 @@ pub(super) fn run(
         Case::Change => changes::change(&mut watch, &flow(1.0)),
         Case::Figure6 => changes::figure_6(&mut watch, &flow(0.0)),
         Case::Figure7 => changes::figure_7(&mut watch, &flow(0.0)),
+        Case::Deadline => deadline::run(&mut watch, &flow(0.0)),
     }
 }
 

@@ -114,6 +114,19 @@ fn of(task: &Task, runs: &Outcomes) -> Vec<Figure> {
             case.figure("throughput", "Mbit/s", "rate"),
         ],
         Case::Change => change(&case, within),
+        Case::Deadline => vec![
+            aim(
+                case.figure("arrival ÷ time until the deadline", "", "came"),
+                1.0,
+            ),
+            aim(
+                case.figure("CUBIC beside it until the raise ÷ alone", "", "tcp-kept"),
+                0.98,
+            ),
+            case.figure("CUBIC beside it ÷ alone", "", "tcp-got"),
+            case.figure("from the begin to the raise", "s", "raised"),
+            case.figure("highest priority", "", "highest"),
+        ],
         Case::Figure6 => vec![
             case.figure("share at 0 ÷ TCP's", "", "share-0"),
             case.figure("share at 1 ÷ TCP's", "", "share-1"),

@@ -65,7 +65,7 @@ fn cases(contender: &Contender) -> Vec<Case> {
         Contender::Ringway | Contender::Paper => {
             // Each flow of the paper's is on its own.
             let together = match contender {
-                Contender::Ringway => vec![Case::Weights, Case::Peers, Case::Apart],
+                Contender::Ringway => vec![Case::Weights, Case::Peers, Case::Apart, Case::Deadline],
                 _ => Vec::new(),
             };
             [Case::Alone, Case::Upload, Case::Equal]

@@ -141,6 +141,13 @@ impl<'a> Watch<'a> {
         self.samples as f64 * STEP
     }
 
+    /// Bytes of a flow that have come, at the last sample.
+    pub(super) fn received(&self, flow: usize) -> u64 {
+        let tracked = self.flows.get(flow);
+        let last = tracked.and_then(|tracked| tracked.received.last());
+        last.copied().unwrap_or(0)
+    }
+
     /// What a flow brought between two times, megabits per second.
     pub(super) fn rate(&self, flow: usize, from: f64, to: f64) -> f64 {
         let Some(tracked) = self.flows.get(flow) else {

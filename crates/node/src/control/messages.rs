@@ -5,8 +5,9 @@ use std::time::Duration;
 use ringway_dtl::Priority;
 use tokio::io::Interest;
 
-use super::message::Reply;
+use super::message::{BatchStatus, Body, Reply};
 use super::server::{Answers, Failure, Services};
+use crate::limits::{BATCHED_BYTES, BATCHED_MESSAGES};
 use crate::message::{MessageError, Question, ToSend};
 
 /// How often it is looked whether somebody who follows messages has gone.
@@ -61,6 +62,41 @@ impl Services {
         Ok(())
     }
 
+    /// Sends messages to one member, by one write to the disk.
+    pub(super) async fn send_batch(
+        &self,
+        peer: String,
+        bodies: Vec<Body>,
+        priority: Priority,
+        answers: &mut Answers,
+    ) -> Result<(), Failure> {
+        let bytes: usize = bodies.iter().map(|body| body.0.len()).sum();
+        if bodies.len() > BATCHED_MESSAGES || bytes > BATCHED_BYTES {
+            return Err(Failure::Usage(format!(
+                "a batch has at most {BATCHED_MESSAGES} messages and {BATCHED_BYTES} bytes: send several"
+            )));
+        }
+        let to = self.peer(&peer).await?;
+        let peer = to.name().to_string();
+        let bodies = bodies.into_iter().map(|body| body.0).collect();
+        let status = match self.messages.send_all(to, bodies, priority).await {
+            Ok(sent) => BatchStatus {
+                peer,
+                stored: sent.stored,
+                last: Some(sent.last.to_string()),
+                full: full(sent.left)?,
+            },
+            Err(error) => BatchStatus {
+                peer,
+                stored: 0,
+                last: None,
+                full: full(Some(error))?,
+            },
+        };
+        answers.send(&Reply::Batch(status)).await?;
+        Ok(())
+    }
+
     pub(super) async fn list_messages(
         &self,
         question: Question,
@@ -101,6 +137,15 @@ impl Services {
                 }
             }
         }
+    }
+}
+
+/// Why some messages have to wait, if that is why they were not taken.
+fn full(left: Option<MessageError>) -> Result<Option<String>, Failure> {
+    match left {
+        None => Ok(None),
+        Some(error @ MessageError::Full(_)) => Ok(Some(error.to_string())),
+        Some(error) => Err(error.into()),
     }
 }
 

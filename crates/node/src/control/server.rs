@@ -273,7 +273,10 @@ impl Services {
             Request::Services { .. } | Request::Streams => {
                 self.about_streams(request, answers).await?;
             }
-            Request::Message { .. } | Request::Messages { .. } | Request::MarkRead { .. } => {
+            Request::Message { .. }
+            | Request::Batch { .. }
+            | Request::Messages { .. }
+            | Request::MarkRead { .. } => {
                 self.handle_messages(request, caller.is_own(), answers)
                     .await?;
             }
@@ -333,6 +336,7 @@ impl Services {
         let pending = u64::try_from(self.messages.pending()).unwrap_or(u64::MAX);
         let counters = &mut status.counters;
         counters.insert("messages_pending".to_owned(), pending);
+        counters.insert("message_writes".to_owned(), self.messages.writes());
         Ok(answers.send(&Reply::Status(Box::new(status))).await?)
     }
 
@@ -356,6 +360,14 @@ impl Services {
                     attach,
                 };
                 self.send_message(sending, answers).await
+            }
+            Request::Batch {
+                peer,
+                bodies,
+                priority,
+            } => {
+                let priority = self.priorities.asked(&priority, is_own)?;
+                self.send_batch(peer, bodies, priority, answers).await
             }
             Request::Messages {
                 peer,

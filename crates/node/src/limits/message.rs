@@ -107,6 +107,13 @@ pub const MESSAGE_RETRY_FIRST: Duration = Duration::from_secs(1);
 /// Source: as transfers have it. A member that comes back is heard at once.
 pub const MESSAGE_RETRY_LONGEST: Duration = Duration::from_secs(30);
 
+/// Longest pause before a receipt that says what was read is sent again; the first ones are those of
+/// messages.
+///
+/// Source: as [`MESSAGE_RETRY_MAIL_LONGEST`]. A sender that is heard again gets it at once; this is
+/// for one that is there and does not answer.
+pub const READ_RETRY_LONGEST: Duration = Duration::from_secs(3600);
+
 /// Pause before messages are sent again that went by mail.
 ///
 /// Source: mail servers deliver within a minute, or try again after some. Earlier ones would be

@@ -6,6 +6,7 @@
 
 mod peer;
 mod receive;
+mod reminder;
 mod send;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use tokio::sync::oneshot;
 pub(super) use self::peer::Kin;
 use self::peer::Peer;
 use super::incoming::Room;
+use super::outgoing::Outgoing;
 use super::record::{Epoch, Holder, Message, MessageId, Standing, Stored};
 use super::store::{MessageStore, PeerKey, Writing};
 use super::wire::Frame;
@@ -34,6 +36,8 @@ use crate::state::StateError;
 pub(crate) enum MessageError {
     #[error("a message has {0} bytes, and may have 65536: send a file for more")]
     TooLong(usize),
+    #[error("there is no message to send")]
+    Empty,
     #[error("a message may name 16 transfers, not {0}")]
     TooManyAttached(usize),
     #[error("`{0}` is no id of a transfer")]
@@ -80,6 +84,16 @@ impl MessageError {
 /// Where an answer goes.
 pub(super) type Answer<T> = oneshot::Sender<Result<T, MessageError>>;
 
+/// How many of some messages were stored: the first ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SentAll {
+    pub(crate) stored: usize,
+    /// The last of them.
+    pub(crate) last: MessageId,
+    /// Why it was not all.
+    pub(crate) left: Option<MessageError>,
+}
+
 /// What a round takes.
 #[derive(Debug)]
 pub(super) enum Input {
@@ -91,6 +105,13 @@ pub(super) enum Input {
         message: Message,
         priority: f64,
         answer: Answer<Stored>,
+    },
+    /// Messages are to be sent to one member, in this order.
+    SendAll {
+        to: Certificate,
+        messages: Vec<Message>,
+        priority: f64,
+        answer: Answer<SentAll>,
     },
     /// Received messages up to this one were read.
     MarkRead {
@@ -125,6 +146,8 @@ pub(super) enum Output {
     Transmit(PeerKey, Holder, Vec<u8>),
     /// The answer to [`Input::Send`].
     Sent(Answer<Stored>, Result<Stored, MessageError>),
+    /// The answer to [`Input::SendAll`].
+    SentAll(Answer<SentAll>, Result<SentAll, MessageError>),
     /// The answer to the others.
     Done(Answer<()>, Result<(), MessageError>),
     /// There are new messages, or others stand elsewhere.
@@ -147,6 +170,8 @@ pub(super) struct Engine {
     own: Own,
     peers: BTreeMap<PeerKey, Peer>,
     by_member: BTreeMap<MemberId, PeerKey>,
+    /// Rounds that had something to write.
+    writes: u64,
 }
 
 /// This member, and its rules.
@@ -174,6 +199,7 @@ impl Engine {
             own,
             peers: BTreeMap::new(),
             by_member: BTreeMap::new(),
+            writes: 0,
         };
         engine.read_again()?;
         Ok(engine)
@@ -196,10 +222,19 @@ impl Engine {
         all.map(|outgoing| outgoing.pending().0).sum()
     }
 
+    /// How often something was written to the disk.
+    pub(super) fn writes(&self) -> u64 {
+        self.writes
+    }
+
     /// When a round has something to do without input.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let all = self.peers.values().flat_map(|peer| &peer.outgoing);
-        all.filter_map(|outgoing| outgoing.poll_timeout()).min()
+        let all = self.peers.values().flat_map(|peer| {
+            let outgoing = peer.outgoing.as_ref();
+            let again = outgoing.and_then(Outgoing::poll_timeout);
+            [again, peer.poll_reminder(&self.own)]
+        });
+        all.flatten().min()
     }
 
     /// Takes all inputs, writes what they change by one transaction, and gives what leaves then.
@@ -248,6 +283,7 @@ impl Engine {
             own,
             peers,
             by_member,
+            writes,
         } = self;
         let mut round = Round {
             moment,
@@ -273,7 +309,7 @@ impl Engine {
             ..
         } = round;
         // A round that changes nothing costs no write: there is nothing to commit.
-        writing.commit()?;
+        *writes += u64::from(writing.commit()?);
         if changed {
             outputs.push(Output::Changed);
         }
@@ -285,10 +321,7 @@ impl Engine {
         let own = &self.own;
         let mut waiting = Vec::new();
         for (key, peer) in &mut self.peers {
-            if let Some(frame) = peer.receipt(own) {
-                outputs.push(Output::Transmit(*key, peer.holder.clone(), frame.encode()));
-            }
-            for frame in peer.refusals.drain(..) {
+            for frame in peer.poll_receipts(now, own) {
                 outputs.push(Output::Transmit(*key, peer.holder.clone(), frame.encode()));
             }
             if let Some(outgoing) = peer.outgoing.as_ref().filter(|out| out.pending().0 > 0) {
@@ -366,6 +399,15 @@ impl Conversations<'_> {
                 let sent = self.send(round, &to, message, priority)?;
                 round.outputs.push(Output::Sent(answer, sent));
             }
+            Input::SendAll {
+                to,
+                messages,
+                priority,
+                answer,
+            } => {
+                let sent = self.send_all(round, &to, messages, priority)?;
+                round.outputs.push(Output::SentAll(answer, sent));
+            }
             Input::MarkRead { peer, upto, answer } => {
                 let marked = self.mark_read(round, peer, &upto)?;
                 round.outputs.push(Output::Done(answer, marked));
@@ -379,12 +421,17 @@ impl Conversations<'_> {
                 round.outputs.push(Output::Done(answer, set));
             }
             Input::Unreachable(peer, reason) => self.note(peer, reason),
-            Input::Lost(peer, reason) => self.give_up(round, peer, u64::MAX, &reason)?,
+            Input::Lost(peer, reason) => {
+                if let Some(peer) = self.peers.get_mut(&peer) {
+                    peer.incoming.note_all();
+                }
+                self.give_up(round, peer, u64::MAX, &reason)?;
+            }
             Input::Moved(peer, to) => self.move_peer(round, peer, &to)?,
             Input::Way(peer, by_mail) => {
                 let peer = self.peers.get_mut(&peer);
-                if let Some(outgoing) = peer.and_then(|peer| peer.outgoing.as_mut()) {
-                    outgoing.set_way(by_mail);
+                if let Some(peer) = peer {
+                    peer.set_way(by_mail);
                 }
             }
             Input::Wake(back) => self.wake(round.moment.now, back),
@@ -402,9 +449,8 @@ impl Conversations<'_> {
 
     fn wake(&mut self, now: Instant, back: Option<MemberId>) {
         let of_peer = |peer: &&mut Peer| back.is_none_or(|back| back == peer.holder.member);
-        let woken = self.peers.values_mut().filter(of_peer);
-        for outgoing in woken.flat_map(|peer| &mut peer.outgoing) {
-            outgoing.wake(now);
+        for peer in self.peers.values_mut().filter(of_peer) {
+            peer.wake(now);
         }
     }
 

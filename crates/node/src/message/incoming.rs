@@ -17,6 +17,8 @@ pub(super) struct Reached {
     pub(super) chain: Chain,
     /// All up to here were read.
     pub(super) read: u64,
+    /// The sender knows that all up to here were.
+    pub(super) noted: u64,
 }
 
 /// How much more may be stored.
@@ -99,6 +101,33 @@ impl Incoming {
         newer
     }
 
+    /// The run of which the sender does not know yet, as far as is known here, what was read; of
+    /// several the one used last.
+    pub(super) fn unnoted(&self) -> Option<Epoch> {
+        let mut runs = self.runs.iter().rev();
+        let run = runs.find(|run| run.reached.noted < run.reached.read)?;
+        Some(run.reached.epoch)
+    }
+
+    /// The sender knows that all up to `number` of a run were read; true if that is new, and all
+    /// that there is to know.
+    pub(super) fn note(&mut self, epoch: &Epoch, number: u64) -> bool {
+        let Some(run) = self.run(epoch) else {
+            return false;
+        };
+        let noted = number.min(run.reached.read);
+        let newer = noted > run.reached.noted;
+        run.reached.noted = run.reached.noted.max(noted);
+        newer && noted == run.reached.read
+    }
+
+    /// The sender is gone for good: it need not learn what was read.
+    pub(super) fn note_all(&mut self) {
+        for run in &mut self.runs {
+            run.reached.noted = run.reached.read;
+        }
+    }
+
     /// Takes the rest of a long body, whose batch comes after it.
     pub(super) fn handle_rest(&mut self, rest: Rest) {
         let run = self.open(*rest.epoch, 0, None);
@@ -126,6 +155,7 @@ impl Incoming {
                     upto: base,
                     chain: chain.unwrap_or_else(|| chain::begin(&epoch, base)),
                     read: 0,
+                    noted: 0,
                 })
             }
         };

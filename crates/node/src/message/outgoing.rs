@@ -182,8 +182,8 @@ impl Outgoing {
         let upto = receipt.upto;
         if upto < self.settled.upto {
             // It was overtaken, or is of an old copy of the receiver's home: the next batch says
-            // from where on.
-            return Effect::None;
+            // from where on. What was read counts all the same.
+            return self.note_read(receipt.read);
         }
         if self.chain_at(upto) != Some(*receipt.chain) {
             return Effect::Differs;
@@ -203,12 +203,20 @@ impl Outgoing {
             self.gap = None;
         }
         self.see_gap(upto, receipt.ahead);
-        self.settled.read = self.settled.read.max(receipt.read);
+        self.note_read(receipt.read);
         if self.settled == before {
             Effect::None
         } else {
             Effect::Settled
         }
+    }
+
+    fn note_read(&mut self, read: u64) -> Effect {
+        if read <= self.settled.read {
+            return Effect::None;
+        }
+        self.settled.read = read;
+        Effect::Settled
     }
 
     /// All up to `number` wait no longer.
@@ -439,6 +447,7 @@ mod tests {
             signature: [0; 64].into(),
             ahead: 0,
             full: false,
+            asks: false,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use ringway_dtl::Priority;
@@ -11,8 +11,8 @@ use ringway_transport::MemberId;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::courier::Post;
-pub(crate) use super::engine::MessageError;
 use super::engine::{Answer, Engine, Input, Moment, Output, Own};
+pub(crate) use super::engine::{MessageError, SentAll};
 use super::mailroom::Mailroom;
 use super::record::{Message, MessageId, Stored};
 use super::store::{MessageStore, PeerKey, Wanted};
@@ -87,7 +87,21 @@ pub(super) enum Ask {
 pub(crate) struct Messages {
     asks: mpsc::Sender<Ask>,
     changed: watch::Receiver<u64>,
-    pending: Arc<AtomicUsize>,
+    counts: Arc<Counts>,
+}
+
+/// What the task counts, for those who look.
+#[derive(Debug, Default)]
+struct Counts {
+    pending: AtomicUsize,
+    writes: AtomicU64,
+}
+
+impl Counts {
+    fn take(&self, engine: &Engine) {
+        self.pending.store(engine.pending(), Ordering::Relaxed);
+        self.writes.store(engine.writes(), Ordering::Relaxed);
+    }
 }
 
 impl Messages {
@@ -102,7 +116,8 @@ impl Messages {
         let engine = Engine::new(store, own)?;
         let (asks, asked) = mpsc::channel(COMMANDS);
         let (changes, changed) = watch::channel(0);
-        let pending = Arc::new(AtomicUsize::new(engine.pending()));
+        let counts = Arc::<Counts>::default();
+        counts.take(&engine);
         let post = Post {
             directory: setup.directory,
             member: setup.member,
@@ -113,14 +128,14 @@ impl Messages {
             mailroom: setup.mailroom,
             asked,
             changes,
-            pending: Arc::clone(&pending),
+            counts: Arc::clone(&counts),
             couriers: BTreeMap::new(),
         };
         tokio::spawn(task.run(engine));
         Ok(Messages {
             asks,
             changed,
-            pending,
+            counts,
         })
     }
 
@@ -140,16 +155,10 @@ impl Messages {
         to: Certificate,
         message: ToSend,
     ) -> Result<MessageStatus, MessageError> {
-        let mut id = [0; 16];
-        getrandom::fill(&mut id).map_err(|error| MessageError::Disk(error.to_string()))?;
         let attached = message.attach.iter().map(|id| transfer(id));
         let priority = message.priority.get();
-        let message = Message {
-            id: MessageId(id),
-            created: unix_milliseconds(),
-            attached: attached.collect::<Result<_, _>>()?,
-            body: message.body,
-        };
+        let attached = attached.collect::<Result<_, _>>()?;
+        let message = written(message.body, attached)?;
         let ask = |answer| {
             Ask::Input(Input::Send {
                 to,
@@ -159,6 +168,28 @@ impl Messages {
             })
         };
         self.ask(ask).await.map(Stored::status)
+    }
+
+    /// Stores messages to one member by one write to the disk: all of them, or the first ones for
+    /// which there is room.
+    pub(crate) async fn send_all(
+        &self,
+        to: Certificate,
+        bodies: Vec<Vec<u8>>,
+        priority: Priority,
+    ) -> Result<SentAll, MessageError> {
+        let priority = priority.get();
+        let messages = bodies.into_iter().map(|body| written(body, Vec::new()));
+        let messages = messages.collect::<Result<_, _>>()?;
+        let ask = |answer| {
+            Ask::Input(Input::SendAll {
+                to,
+                messages,
+                priority,
+                answer,
+            })
+        };
+        self.ask(ask).await
     }
 
     /// Messages in the order in which they came to be here, a page of them.
@@ -203,7 +234,13 @@ impl Messages {
 
     /// How many messages wait for signatures.
     pub(crate) fn pending(&self) -> usize {
-        self.pending.load(Ordering::Relaxed)
+        self.counts.pending.load(Ordering::Relaxed)
+    }
+
+    /// How often this run of the program has written messages, or what became of them, to the
+    /// disk.
+    pub(crate) fn writes(&self) -> u64 {
+        self.counts.writes.load(Ordering::Relaxed)
     }
 
     /// The member is back, or the network is: what waits is sent now.
@@ -225,6 +262,18 @@ impl Messages {
     }
 }
 
+/// A message that is written now.
+fn written(body: Vec<u8>, attached: Vec<[u8; 16]>) -> Result<Message, MessageError> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(|error| MessageError::Disk(error.to_string()))?;
+    Ok(Message {
+        id: MessageId(id),
+        created: unix_milliseconds(),
+        body,
+        attached,
+    })
+}
+
 fn transfer(id: &str) -> Result<[u8; 16], MessageError> {
     let bytes = data_encoding::HEXLOWER.decode(id.as_bytes()).ok();
     let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
@@ -241,7 +290,7 @@ struct Task {
     mailroom: Mailroom,
     asked: mpsc::Receiver<Ask>,
     changes: watch::Sender<u64>,
-    pending: Arc<AtomicUsize>,
+    counts: Arc<Counts>,
     couriers: BTreeMap<PeerKey, mpsc::Sender<Vec<u8>>>,
 }
 
@@ -285,7 +334,7 @@ impl Task {
                 Ok(done) => done,
                 Err(error) => return tracing::error!(%error, "messages are not stored any more"),
             };
-            self.pending.store(engine.pending(), Ordering::Relaxed);
+            self.counts.take(&engine);
             for output in outputs {
                 self.put_out(output);
             }
@@ -351,6 +400,7 @@ impl Task {
                 }
             }
             Output::Sent(answer, sent) => drop(answer.send(sent)),
+            Output::SentAll(answer, sent) => drop(answer.send(sent)),
             Output::Done(answer, done) => drop(answer.send(done)),
             Output::Changed => self.changes.send_modify(|changes| *changes += 1),
         }

@@ -34,6 +34,8 @@ const MIGRATIONS: &[&str] = &["
     ) STRICT;
     CREATE INDEX by_number ON messages (peer, outgoing, number);
     CREATE INDEX unread ON messages (peer, position) WHERE standing = 'received';
+", "
+    ALTER TABLE runs ADD COLUMN noted INTEGER NOT NULL DEFAULT 0;
 "];
 
 const SCHEMA: Schema = Schema {
@@ -171,7 +173,8 @@ impl MessageStore {
     }
 
     fn reached_of(&self, peer: PeerKey) -> rusqlite::Result<Vec<Reached>> {
-        let query = "SELECT epoch, upto, chain, read FROM runs WHERE peer = ?1 ORDER BY used";
+        let query =
+            "SELECT epoch, upto, chain, read, noted FROM runs WHERE peer = ?1 ORDER BY used";
         let mut statement = self.connection.prepare_cached(query)?;
         let rows = statement.query_map([peer], |row| {
             Ok(Reached {
@@ -179,6 +182,7 @@ impl MessageStore {
                 upto: row.get(1)?,
                 chain: row.get(2)?,
                 read: row.get(3)?,
+                noted: row.get(4)?,
             })
         })?;
         rows.collect()
@@ -201,9 +205,11 @@ impl MessageStore {
     /// Begins a round's writing: nothing of it counts before [`Writing::commit`].
     pub(super) fn write(&mut self) -> Result<Writing<'_>> {
         let path = self.path.as_path();
+        let changed = self.connection.total_changes();
         let begun = self.connection.unchecked_transaction();
         Ok(Writing {
             transaction: begun.map_err(MessageStore::fail(path))?,
+            changed,
             ring: self.ring,
             path,
         })
@@ -296,6 +302,8 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
 /// A round's writing.
 pub(super) struct Writing<'a> {
     transaction: Transaction<'a>,
+    /// Rows that were changed before.
+    changed: u64,
     ring: RingId,
     path: &'a Path,
 }
@@ -357,17 +365,27 @@ impl Writing<'_> {
     /// Stores how far a run of the receiving half is. Of all runs only the newest stay.
     pub(super) fn reach(&self, peer: PeerKey, reached: &Reached) -> Result<()> {
         self.execute(
-            "INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5,
+            "INSERT INTO runs (peer, epoch, upto, chain, read, noted, used)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6,
                  (SELECT coalesce(max(used), 0) + 1 FROM runs WHERE peer = ?1))
-             ON CONFLICT DO UPDATE SET upto = ?3, chain = ?4, read = ?5, used = excluded.used",
+             ON CONFLICT DO UPDATE
+                 SET upto = ?3, chain = ?4, read = ?5, noted = ?6, used = excluded.used",
             params![
                 peer,
                 reached.epoch,
                 reached.upto,
                 reached.chain,
-                reached.read
+                reached.read,
+                reached.noted
             ],
         )?;
+        Ok(())
+    }
+
+    /// Stores what the sender of a run knows of what was read.
+    pub(super) fn note(&self, peer: PeerKey, reached: &Reached) -> Result<()> {
+        let change = "UPDATE runs SET noted = ?3 WHERE peer = ?1 AND epoch = ?2";
+        self.execute(change, params![peer, reached.epoch, reached.noted])?;
         Ok(())
     }
 
@@ -531,9 +549,13 @@ impl Writing<'_> {
         Ok(kept.saturating_sub(forgotten))
     }
 
-    /// All of the round counts, and is on the disk.
-    pub(super) fn commit(self) -> Result<()> {
+    /// All of the round counts, and is on the disk; true if there was something to write.
+    pub(super) fn commit(self) -> Result<bool> {
         let path = self.path;
-        self.transaction.commit().map_err(MessageStore::fail(path))
+        let wrote = self.transaction.total_changes() > self.changed;
+        self.transaction
+            .commit()
+            .map_err(MessageStore::fail(path))?;
+        Ok(wrote)
     }
 }

@@ -4,6 +4,7 @@
 mod attacks;
 mod crashes;
 mod rate;
+mod receipts;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use tokio::sync::oneshot;
 use super::engine::{Engine, Input, Kin, MessageError, Moment, Output, Own};
 use super::record::{Epoch, Holder, Message, MessageId, Standing, Stored};
 use super::store::{MessageStore, Wanted};
-use super::wire::Frame;
+use super::wire::{Frame, Noted};
 use crate::certificate::{Certificate, CertificateFields, RingId};
 use crate::config::MessagesConfig;
 use crate::identity::Identity;
@@ -113,6 +114,7 @@ impl Side {
             match output {
                 Output::Transmit(_, _, frame) => frames.push(frame),
                 Output::Sent(answer, sent) => drop(answer.send(sent)),
+                Output::SentAll(answer, sent) => drop(answer.send(sent)),
                 Output::Done(answer, done) => drop(answer.send(done)),
                 Output::Changed => {}
             }
@@ -208,6 +210,15 @@ impl Pair {
             }
         }
         panic!("they talk for ever");
+    }
+
+    /// As [`settle`](Pair::settle), where the receiver speaks first.
+    fn settle_back(&mut self, first: Vec<Vec<u8>>) {
+        let first = frames(&self.b.certificate, first);
+        let left = self.a.round(self.now, &self.kin, first);
+        if !left.is_empty() {
+            self.settle(left);
+        }
     }
 
     /// Lets the time come at which what waits is sent again.

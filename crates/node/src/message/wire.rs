@@ -24,6 +24,9 @@ pub(super) enum Frame {
     /// The receiver takes none of these messages, ever.
     #[n(3)]
     Refusal(#[n(0)] Refusal),
+    /// The sender knows what was read.
+    #[n(4)]
+    Noted(#[n(0)] Noted),
 }
 
 /// Messages that follow each other.
@@ -103,6 +106,21 @@ pub(super) struct Receipt {
     /// There is no room for more now.
     #[n(6)]
     pub(super) full: bool,
+    /// The sender has not [noted](Noted) `read` yet, as far as the receiver knows.
+    #[n(7)]
+    #[cbor(default)]
+    pub(super) asks: bool,
+}
+
+/// The sender knows what was read: that need not be said again.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub(super) struct Noted {
+    /// The run of numbers of the receipt that asked.
+    #[n(0)]
+    pub(super) epoch: ByteArray<16>,
+    /// Those up to here were read, for all that the sender knows.
+    #[n(1)]
+    pub(super) read: u64,
 }
 
 /// The receiver takes no messages of the sender.
@@ -160,6 +178,7 @@ impl Frame {
         let sound = match &mut frame {
             Frame::Batch(batch) => batch.is_sound(),
             Frame::Rest(rest) => rest.bytes.len() <= MESSAGE_BYTES - BODY_IN_BATCH,
+            Frame::Noted(noted) => noted.read <= HIGHEST,
             Frame::Receipt(receipt) => receipt.upto <= HIGHEST && receipt.read <= receipt.upto,
             Frame::Refusal(refusal) => {
                 refusal.reason = printable(&refusal.reason, REFUSAL_TEXT);
@@ -223,13 +242,14 @@ mod tests {
         fn frames_survive_a_round_trip(number in 1..HIGHEST / 2, body in proptest::collection::vec(any::<u8>(), 0..99), full: bool) {
             let epoch = [7; 16].into();
             let receipt = Receipt {
-                epoch, upto: number, chain: [8; 32].into(), read: number / 2, signature: [9; 64].into(), ahead: number + 5, full,
+                epoch, upto: number, chain: [8; 32].into(), read: number / 2, signature: [9; 64].into(), ahead: number + 5, full, asks: !full,
             };
             for frame in [
                 Frame::Batch(batch(number, vec![item(body.clone()), item(Vec::new())])),
                 Frame::Rest(Rest { epoch, number, bytes: body.clone().into() }),
                 Frame::Receipt(receipt.clone()),
                 Frame::Refusal(Refusal { epoch, upto: number, reason: "no".to_owned() }),
+                Frame::Noted(Noted { epoch, read: number }),
             ] {
                 prop_assert_eq!(Frame::decode(&frame.encode()), Some(frame));
             }

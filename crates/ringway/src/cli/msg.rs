@@ -18,6 +18,7 @@ Examples:
   df -h | ringway msg oslo
   ringway msg --to 'lab-*' --to oslo \"reboot at six\"
   ringway msg oslo \"see the plan\" --attach plan.pdf
+  ringway msg oslo --lines < measurements.txt
   ringway msg --follow
   ringway msg --follow oslo --json
   ringway msg --list oslo
@@ -25,6 +26,10 @@ Examples:
 A message has at most 64 KiB, and need not be text. It is on this machine's disk when the command
 ends, and stays there until the receiver has signed for it, over whatever way there is, mail
 included: the receiver may be off. `--list` shows how far it is: pending, signed, read, failed.
+
+With --lines each line of standard input that is not empty is a message, in order, until the input
+ends or Ctrl-C. Many that are there go together, one that comes alone goes at once. The command
+waits while too many wait for the receiver to sign, and ends once all are on the disk.
 
 --follow shows what was not read, and then what comes. What it has written out counts as read, and
 is not shown again; if it is killed between both, it is shown once more, with the same id.
@@ -40,6 +45,9 @@ pub(crate) struct MsgArgs {
     /// Another member that it goes to: a name, an id, or a pattern of names such as 'lab-*'
     #[arg(long, value_name = "PEER", conflicts_with_all = ["follow", "list"])]
     pub(crate) to: Vec<String>,
+    /// Send each line of standard input as a message
+    #[arg(long, conflicts_with_all = ["follow", "list", "attach"])]
+    pub(crate) lines: bool,
     /// From 0 to 1000: the members with the highest are sent to first; at 0 little by little
     #[arg(long, value_name = "P", default_value = "1", value_parser = values::priority, allow_hyphen_values = true)]
     pub(crate) priority: AskedPriority,

@@ -12,6 +12,7 @@ mod backups;
 mod caps;
 mod captures;
 mod clients;
+mod deadlines;
 mod demo;
 mod doctor;
 mod folders;

@@ -152,3 +152,36 @@ fn bodies_are_exact_in_json_and_harmless_shown() {
         assert_eq!(refused.code, Some(2), "{wrong:?}: {}", refused.stderr);
     }
 }
+
+/// Each line is a message, in order and once, though the receiver dies while they come.
+#[test]
+fn lines_of_a_file_arrive_once() {
+    let builder = RingBuilder::new(program()).router("oslo").router("lima");
+    let mut ring = builder.start().unwrap();
+    ring.wait_until_settled().unwrap();
+    let expected: Vec<String> = (0..3_000).map(|line| format!("line {line}")).collect();
+    let home = ring.member("oslo").unwrap().home.clone();
+    let send = ["--json", "--home", home.to_str().unwrap(), "msg", "lima"];
+    let send = [&send[..], &["--lines"]].concat();
+    let text = format!("{}\n\n", expected.join("\n"));
+    let sent = program().run_with_input(&send, &text).unwrap();
+    assert_eq!(sent.code, Some(0), "{}", sent.stderr);
+    let sent = sent.objects().unwrap();
+    assert_eq!(sent[0]["schema"], "ringway.messages/1");
+    assert_eq!(sent[0]["stored"], 3_000);
+    let lima = ring.member_mut("lima").unwrap();
+    lima.kill().unwrap();
+    lima.start().unwrap();
+    let came = call(&ring, "lima", &["msg", "--follow", "--count", "3000"]);
+    let came: Vec<&str> = came.iter().map(|m| m["body"].as_str().unwrap()).collect();
+    assert_eq!(came, expected);
+    // A text beside it cannot be meant.
+    let wrong = [&send[..], &["text"]].concat();
+    let refused = program().run_with_input(&wrong, "line\n").unwrap();
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    // What cannot be a message ends it, and what stands before is sent.
+    let long = format!("before\n{}\nbehind\n", "x".repeat(70_000));
+    let ended = program().run_with_input(&send, &long).unwrap();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert_eq!(ended.objects().unwrap()[0]["stored"], 1);
+}

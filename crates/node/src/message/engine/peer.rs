@@ -1,6 +1,9 @@
 //! One conversation, both halves.
 
+use std::time::Instant;
+
 use super::Own;
+use super::reminder::Reminder;
 use crate::certificate::Certificate;
 use crate::directory::Directory;
 use crate::message::chain::{Between, Claims};
@@ -8,7 +11,7 @@ use crate::message::incoming::Incoming;
 use crate::message::outgoing::Outgoing;
 use crate::message::record::{Epoch, Holder};
 use crate::message::store::Left;
-use crate::message::wire::{Frame, Receipt};
+use crate::message::wire::{Frame, Noted, Receipt};
 
 /// What is known of keys that members have had and have.
 pub(in crate::message) trait Kin {
@@ -43,6 +46,10 @@ pub(super) struct Peer {
     pub(super) history: [usize; 2],
     /// The run of numbers for which the peer is to get a receipt.
     pub(super) owed: Option<Epoch>,
+    /// When what was read is said again.
+    pub(super) reminder: Reminder,
+    /// What the peer is to learn of its receipts.
+    pub(super) noted: Option<Noted>,
     pub(super) refusals: Vec<Frame>,
     /// Receipts that were verified in this round.
     pub(super) verified: usize,
@@ -59,6 +66,8 @@ impl Peer {
             unread: (0, 0),
             history: [0, 0],
             owed: None,
+            reminder: Reminder::default(),
+            noted: None,
             refusals: Vec::new(),
             verified: 0,
             reason: None,
@@ -82,10 +91,55 @@ impl Peer {
         }
     }
 
-    /// The receipt that is owed, signed.
-    pub(super) fn receipt(&mut self, own: &Own) -> Option<Frame> {
+    /// What is sent to it goes by mail, or does not.
+    pub(super) fn set_way(&mut self, by_mail: bool) {
+        self.reminder.set_way(by_mail);
+        if let Some(outgoing) = &mut self.outgoing {
+            outgoing.set_way(by_mail);
+        }
+    }
+
+    /// It is back, or the network is.
+    pub(super) fn wake(&mut self, now: Instant) {
+        self.reminder.restart();
+        if let Some(outgoing) = &mut self.outgoing {
+            outgoing.wake(now);
+        }
+    }
+
+    /// The run of which the peer may not know what was read, where it is told.
+    fn unnoted(&self, own: &Own) -> Option<Epoch> {
+        self.incoming.unnoted().filter(|_| own.rules.receipts)
+    }
+
+    /// When the peer is to be told again what was read.
+    pub(super) fn poll_reminder(&self, own: &Own) -> Option<Instant> {
+        self.unnoted(own)?;
+        self.reminder.poll_timeout()
+    }
+
+    /// Receipts that are owed, and what else the peer is to learn of receipts.
+    pub(super) fn poll_receipts(&mut self, now: Instant, own: &Own) -> Vec<Frame> {
         self.verified = 0;
-        let epoch = self.owed.take()?;
+        let mut frames = Vec::new();
+        let owed = self.owed.take();
+        let again = self.unnoted(own).filter(|_| self.reminder.is_due(now));
+        for epoch in [owed, again.filter(|again| owed != Some(*again))] {
+            let receipt = epoch.and_then(|epoch| self.receipt(own, epoch));
+            // Those that answer batches are not counted: they say nothing of what is lost.
+            let asks = receipt.as_ref().is_some_and(|receipt| receipt.asks);
+            if asks && self.reminder.is_due(now) {
+                self.reminder.handle_said(now);
+            }
+            frames.extend(receipt.map(Frame::Receipt));
+        }
+        frames.extend(self.noted.take().map(Frame::Noted));
+        frames.append(&mut self.refusals);
+        frames
+    }
+
+    /// The receipt for a run, signed.
+    fn receipt(&self, own: &Own, epoch: Epoch) -> Option<Receipt> {
         let (reached, ahead) = self.incoming.reached(&epoch)?;
         let between = Between {
             ring: own.ring,
@@ -94,7 +148,7 @@ impl Peer {
         };
         let read = if own.rules.receipts { reached.read } else { 0 };
         let claims = Claims::new(&between, epoch, (reached.upto, reached.chain), read);
-        Some(Frame::Receipt(Receipt {
+        Some(Receipt {
             signature: claims.sign(own.identity.signing_key()).into(),
             epoch: claims.epoch,
             upto: claims.upto,
@@ -102,6 +156,7 @@ impl Peer {
             read,
             ahead,
             full: self.incoming.full,
-        }))
+            asks: reached.noted < read,
+        })
     }
 }

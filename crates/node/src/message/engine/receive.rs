@@ -5,7 +5,7 @@ use crate::certificate::Certificate;
 use crate::limits::MESSAGE_EPOCHS;
 use crate::message::record::MessageId;
 use crate::message::store::PeerKey;
-use crate::message::wire::{Batch, Frame, Refusal};
+use crate::message::wire::{Batch, Frame, Noted, Refusal};
 use crate::state::StateError;
 
 impl Conversations<'_> {
@@ -41,6 +41,26 @@ impl Conversations<'_> {
             }
             Frame::Receipt(receipt) => self.take_receipt(round, key, &receipt)?,
             Frame::Refusal(refusal) => self.take_refusal(round, key, &refusal)?,
+            Frame::Noted(noted) => self.take_noted(round, key, &noted)?,
+        }
+        Ok(())
+    }
+
+    /// The sender knows what was read. What is not all of it is not worth a write.
+    fn take_noted(
+        &mut self,
+        round: &mut Round<'_, '_>,
+        key: PeerKey,
+        noted: &Noted,
+    ) -> Result<(), StateError> {
+        let Some(peer) = self.peers.get_mut(&key) else {
+            return Ok(());
+        };
+        if peer.incoming.note(&noted.epoch, noted.read) {
+            peer.reminder.restart();
+            if let Some((reached, _)) = peer.incoming.reached(&noted.epoch) {
+                round.writing.note(key, &reached)?;
+            }
         }
         Ok(())
     }
@@ -114,9 +134,7 @@ impl Conversations<'_> {
                 && let Some((reached, _)) = peer.incoming.reached(&epoch)
             {
                 round.writing.reach(key, &reached)?;
-                if round.own.rules.receipts {
-                    peer.owed = Some(epoch);
-                }
+                peer.reminder.restart();
             }
         }
         // Those whose messages had no room may go on.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Conversations, MessageError, Round};
+use super::{Conversations, MessageError, Round, SentAll};
 use crate::certificate::Certificate;
 use crate::limits::{
     ATTACHMENTS, MESSAGE_BYTES, PENDING_MESSAGE_BYTES, PENDING_MESSAGE_BYTES_IN_ALL,
@@ -12,7 +12,7 @@ use crate::message::chain::{self, Between, Claims};
 use crate::message::outgoing::{Effect, Outgoing, Settled};
 use crate::message::record::{Message, MessageId, Standing, Stored};
 use crate::message::store::PeerKey;
-use crate::message::wire::{Receipt, Refusal};
+use crate::message::wire::{Noted, Receipt, Refusal};
 use crate::state::StateError;
 
 impl Conversations<'_> {
@@ -83,6 +83,37 @@ impl Conversations<'_> {
         }))
     }
 
+    /// Some messages in order, until one is not taken. None may be taken: that is an error.
+    pub(super) fn send_all(
+        &mut self,
+        round: &mut Round<'_, '_>,
+        to: &Certificate,
+        messages: Vec<Message>,
+        priority: f64,
+    ) -> Result<Result<SentAll, MessageError>, StateError> {
+        if let Some(error) = messages.iter().find_map(|message| check(message).err()) {
+            return Ok(Err(error));
+        }
+        let mut sent: Option<SentAll> = None;
+        for message in messages {
+            match (self.send(round, to, message, priority)?, &mut sent) {
+                (Ok(stored), sent) => {
+                    *sent = Some(SentAll {
+                        stored: sent.as_ref().map_or(1, |sent| sent.stored + 1),
+                        last: stored.message.id,
+                        left: None,
+                    });
+                }
+                (Err(error), None) => return Ok(Err(error)),
+                (Err(error), Some(sent)) => {
+                    sent.left = Some(error);
+                    break;
+                }
+            }
+        }
+        Ok(sent.ok_or(MessageError::Empty))
+    }
+
     pub(super) fn take_receipt(
         &mut self,
         round: &mut Round<'_, '_>,
@@ -92,10 +123,16 @@ impl Conversations<'_> {
         let Some(peer) = self.peers.get_mut(&key) else {
             return Ok(());
         };
-        let Some(outgoing) = peer.outgoing.as_mut() else {
+        let outgoing = peer.outgoing.as_mut();
+        let Some(outgoing) = outgoing.filter(|out| out.settled().epoch == *receipt.epoch) else {
+            // These numbers are over, here at least: there is nothing to note.
+            if receipt.asks {
+                let (epoch, read) = (receipt.epoch, receipt.read);
+                peer.noted = Some(Noted { epoch, read });
+            }
             return Ok(());
         };
-        if *receipt.epoch != outgoing.settled().epoch || peer.verified >= RECEIPTS_IN_ROUND {
+        if peer.verified >= RECEIPTS_IN_ROUND {
             return Ok(());
         }
         peer.verified += 1;
@@ -115,7 +152,13 @@ impl Conversations<'_> {
         }
         let now = round.moment.now;
         let before = *outgoing.settled();
-        match outgoing.handle_receipt(now, receipt) {
+        let effect = outgoing.handle_receipt(now, receipt);
+        // It leaves once that is on the disk.
+        let (epoch, read) = (receipt.epoch, outgoing.settled().read);
+        if receipt.asks && read >= receipt.read {
+            peer.noted = Some(Noted { epoch, read });
+        }
+        match effect {
             Effect::None => return Ok(()),
             Effect::Differs => {
                 // Once a pause: a peer that says so again and again keeps its own mail waiting.
@@ -135,7 +178,9 @@ impl Conversations<'_> {
         let settled = *outgoing.settled();
         let mut proof = crate::cbor::encode(&claims);
         proof.extend_from_slice(receipt.signature.as_slice());
-        round.writing.settle(key, &settled, Some(&proof))?;
+        // The newest one is kept.
+        let proof = (receipt.upto == settled.upto).then_some(proof.as_slice());
+        round.writing.settle(key, &settled, proof)?;
         let unix = round.moment.unix;
         if settled.upto > before.upto {
             let numbers = before.upto + 1..=settled.upto;

@@ -39,6 +39,7 @@ fn receipt(pair: &Pair, signer: &Identity, ring: MemberId, batch: &Batch, upto: 
         signature: claims.sign(signer).into(),
         ahead: 0,
         full: false,
+        asks: false,
     }
 }
 

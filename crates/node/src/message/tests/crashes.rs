@@ -155,10 +155,19 @@ fn run(seed: u64) {
     for _ in 0..60 {
         let again = run.pair.later();
         run.pair.settle(again);
-        if run.pair.a.engine().pending() == 0 {
+        if run.pair.a.engine().pending() == 0 && run.pair.b.engine().next_deadline().is_none() {
             break;
         }
     }
+    let read = |side: &mut Side| {
+        let mut all = side.list(false);
+        all.retain(|stored| stored.standing == Standing::Read);
+        all.into_iter()
+            .map(|read| read.message.id)
+            .collect::<Vec<_>>()
+    };
+    let (of_a, of_b) = (read(&mut run.pair.a), read(&mut run.pair.b));
+    assert_eq!(of_a, of_b, "seed {seed}: what was read");
     let Run {
         mut pair,
         mut application,

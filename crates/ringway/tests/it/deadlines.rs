@@ -113,5 +113,8 @@ fn classes_name_priorities_and_a_number_ends_a_deadline() {
     lima.kill().unwrap();
     lima.start().unwrap();
     let again = transfer_when(&ring, "lima", &id, |_| true);
-    assert_eq!((&again["deadline"], &again["steered"]), (&by, &false.into()));
+    assert_eq!(
+        (&again["deadline"], &again["steered"]),
+        (&by, &false.into())
+    );
 }
