@@ -3,7 +3,7 @@
 //!
 //! The last reply to a request is always [`Reply::Done`] or [`Reply::Error`].
 
-mod batch;
+mod conversation;
 mod inbox;
 mod reach;
 mod records;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::batch::{BatchStatus, Body};
+pub use self::conversation::{BatchStatus, Body, MessageStatus};
 pub use self::inbox::{HookStatus, InboxItem};
 pub use self::reach::{PathStatus, PathsStatus, Pong, RouteFound};
 pub use self::records::{RecordFound, RecordStored};
@@ -380,43 +380,6 @@ pub enum Reply {
 
 fn usual_priority() -> AskedPriority {
     AskedPriority::Flows(1.0)
-}
-
-/// A message as its daemon sees it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MessageStatus {
-    /// 32 hex digits; the same on both sides.
-    pub id: String,
-    /// `send` or `receive`.
-    pub direction: String,
-    /// Name of the other member.
-    pub peer: String,
-    /// Its number in the conversation, as the sender counts; it grows by one from message to
-    /// message.
-    pub number: u64,
-    /// Of one that was sent: `pending`, `signed` (the receiver has it, and has signed for it),
-    /// `read` or `failed`. Of one that has come: `received` or `read`.
-    pub state: String,
-    /// When it was written, by the clock of its sender; Unix seconds.
-    pub created: u64,
-    /// When the receiver's signature came, Unix seconds.
-    #[serde(default)]
-    pub signed: Option<u64>,
-    /// When it was read, or when that was learnt; Unix seconds.
-    #[serde(default)]
-    pub read: Option<u64>,
-    /// In base64.
-    #[serde(with = "crate::text::base64")]
-    pub body: Vec<u8>,
-    /// Ids of transfers that belong to it.
-    #[serde(default)]
-    pub attach: Vec<String>,
-    /// Of one that was sent.
-    #[serde(default)]
-    pub priority: f64,
-    /// Why it waits or has failed.
-    #[serde(default)]
-    pub reason: Option<String>,
 }
 
 /// Why a request failed, in one line for a person.

@@ -47,6 +47,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     (
         "crates/bench",
         &[
+            "ringway-client",
             "ringway-dtl",
             "ringway-transport",
             "ringway-node",

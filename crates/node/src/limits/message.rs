@@ -107,8 +107,8 @@ pub const MESSAGE_RETRY_FIRST: Duration = Duration::from_secs(1);
 /// Source: as transfers have it. A member that comes back is heard at once.
 pub const MESSAGE_RETRY_LONGEST: Duration = Duration::from_secs(30);
 
-/// Longest pause before a receipt that says what was read is sent again; the first ones are those of
-/// messages.
+/// Longest pause before a receipt that says what was read is sent again; the first ones are those
+/// of messages.
 ///
 /// Source: as [`MESSAGE_RETRY_MAIL_LONGEST`]. A sender that is heard again gets it at once; this is
 /// for one that is there and does not answer.

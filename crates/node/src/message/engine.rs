@@ -15,8 +15,8 @@ use std::time::Instant;
 use ringway_transport::MemberId;
 use tokio::sync::oneshot;
 
+use self::peer::Conversation;
 pub(super) use self::peer::Kin;
-use self::peer::Peer;
 use super::incoming::Room;
 use super::outgoing::Outgoing;
 use super::record::{Epoch, Holder, Message, MessageId, Standing, Stored};
@@ -168,7 +168,7 @@ pub(super) struct Moment<'a> {
 pub(super) struct Engine {
     store: MessageStore,
     own: Own,
-    peers: BTreeMap<PeerKey, Peer>,
+    peers: BTreeMap<PeerKey, Conversation>,
     by_member: BTreeMap<MemberId, PeerKey>,
     /// Rounds that had something to write.
     writes: u64,
@@ -207,7 +207,9 @@ impl Engine {
 
     fn read_again(&mut self) -> Result<(), StateError> {
         let left = self.store.left()?;
-        let peers = left.into_iter().map(|left| (left.key, Peer::restore(left)));
+        let peers = left
+            .into_iter()
+            .map(|left| (left.key, Conversation::restore(left)));
         self.peers = peers.collect();
         let members = self.peers.iter();
         self.by_member = members
@@ -357,8 +359,11 @@ impl Engine {
     /// Says of a message that waits why it does, as far as that is known.
     pub(super) fn explain(&self, stored: &mut Stored) {
         let waits = stored.outgoing && stored.standing == Standing::Pending;
+        if !waits {
+            return;
+        }
         let mut peers = self.peers.values();
-        let Some(peer) = peers.find(|peer| waits && peer.holder.name == stored.peer) else {
+        let Some(peer) = peers.find(|peer| peer.holder.name == stored.peer) else {
             return;
         };
         let Some(outgoing) = &peer.outgoing else {
@@ -382,7 +387,7 @@ impl Engine {
 
 /// All conversations while a round changes them.
 struct Conversations<'a> {
-    peers: &'a mut BTreeMap<PeerKey, Peer>,
+    peers: &'a mut BTreeMap<PeerKey, Conversation>,
     by_member: &'a mut BTreeMap<MemberId, PeerKey>,
 }
 
@@ -448,7 +453,7 @@ impl Conversations<'_> {
     }
 
     fn wake(&mut self, now: Instant, back: Option<MemberId>) {
-        let of_peer = |peer: &&mut Peer| back.is_none_or(|back| back == peer.holder.member);
+        let of_peer = |peer: &&mut Conversation| back.is_none_or(|back| back == peer.holder.member);
         for peer in self.peers.values_mut().filter(of_peer) {
             peer.wake(now);
         }
@@ -488,7 +493,7 @@ impl Conversations<'_> {
         }
         let key = round.writing.add_peer(&holder)?;
         self.by_member.insert(holder.member, key);
-        self.peers.insert(key, Peer::new(holder));
+        self.peers.insert(key, Conversation::new(holder));
         Ok(Ok(key))
     }
 

@@ -71,7 +71,7 @@ fn deadline_raises_a_transfer_that_others_hold_back() {
 }
 
 #[test]
-fn times_and_classes_that_cannot_be_meant_change_nothing() {
+fn impossible_times_and_classes_change_nothing() {
     let ring = ring();
     let file = ring.folder().join("small.bin");
     fs::write(&file, b"x").unwrap();
@@ -93,7 +93,7 @@ fn times_and_classes_that_cannot_be_meant_change_nothing() {
 }
 
 #[test]
-fn classes_name_priorities_and_a_number_ends_a_deadline() {
+fn classes_name_priorities_and_numbers_end_deadlines() {
     let ring = ring();
     let id = queue(&ring, "bulk.bin", 300 << 20, &["--priority", "bulk"]);
     let sent = transfer_when(&ring, "lima", &id, |_| true);

@@ -35,7 +35,7 @@ impl Kin for Directory {
 
 /// A conversation.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(super) struct Conversation {
     pub(super) holder: Holder,
     /// None before the first message.
     pub(super) outgoing: Option<Outgoing>,
@@ -57,9 +57,9 @@ pub(super) struct Peer {
     pub(super) reason: Option<String>,
 }
 
-impl Peer {
-    pub(super) fn new(holder: Holder) -> Peer {
-        Peer {
+impl Conversation {
+    pub(super) fn new(holder: Holder) -> Conversation {
+        Conversation {
             holder,
             outgoing: None,
             incoming: Incoming::default(),
@@ -74,7 +74,7 @@ impl Peer {
         }
     }
 
-    pub(super) fn restore(left: Left) -> Peer {
+    pub(super) fn restore(left: Left) -> Conversation {
         let outgoing = left.settled.map(|settled| {
             let mut outgoing = Outgoing::new(settled);
             for (message, priority) in left.pending {
@@ -82,12 +82,12 @@ impl Peer {
             }
             outgoing
         });
-        Peer {
+        Conversation {
             outgoing,
             incoming: Incoming::restore(left.reached),
             unread: left.unread,
             history: left.history,
-            ..Peer::new(left.holder)
+            ..Conversation::new(left.holder)
         }
     }
 

@@ -1,5 +1,5 @@
-//! When what was read is said again. The sender may not have heard it, and has nothing of its own to
-//! repeat: its messages are signed for.
+//! When what was read is said again. The sender may not have heard it, and has nothing of its own
+//! to repeat: its messages are signed for.
 
 use std::time::{Duration, Instant};
 

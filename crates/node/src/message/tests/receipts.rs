@@ -1,4 +1,4 @@
-//! What was read is said until the sender has noted it: whatever is lost on the way, whoever
+//! What was read is said until the sender has noted it: whatever is lost on the way, whichever side
 //! crashes.
 
 use super::*;
@@ -72,7 +72,7 @@ fn read_receipt_outlives_a_crash() {
 
 /// The pauses grow, and end when the sender is heard again.
 #[test]
-fn read_receipts_wait_longer_until_the_sender_is_back() {
+fn pauses_grow_until_the_sender_is_back() {
     let mut pair = Pair::new();
     let id = pair.signed();
     pair.mark_read(id);
