@@ -114,19 +114,7 @@ fn of(task: &Task, runs: &Outcomes) -> Vec<Figure> {
             case.figure("throughput", "Mbit/s", "rate"),
         ],
         Case::Change => change(&case, within),
-        Case::Deadline => vec![
-            aim(
-                case.figure("arrival ÷ time until the deadline", "", "came"),
-                1.0,
-            ),
-            aim(
-                case.figure("CUBIC beside it until the raise ÷ alone", "", "tcp-kept"),
-                0.98,
-            ),
-            case.figure("CUBIC beside it ÷ alone", "", "tcp-got"),
-            case.figure("from the begin to the raise", "s", "raised"),
-            case.figure("highest priority", "", "highest"),
-        ],
+        Case::Deadline => deadline(&case),
         Case::Figure6 => vec![
             case.figure("share at 0 ÷ TCP's", "", "share-0"),
             case.figure("share at 1 ÷ TCP's", "", "share-1"),
@@ -134,17 +122,37 @@ fn of(task: &Task, runs: &Outcomes) -> Vec<Figure> {
             aim(case.figure("from 0 to 1", "s", "to-1"), within),
             aim(case.figure("from 1 to 2", "s", "to-2"), within),
         ],
-        Case::Figure7 => vec![
-            aim(case.figure("Jain of five at 0", "", "jain-all-0"), 0.99),
-            aim(case.figure("Jain of four at 1", "", "jain-four-1"), 0.99),
-            case.figure("share of 0 beside them", "", "scavenger-beside"),
-            aim(case.figure("two at 2 ÷ two at 1", "", "two-of-one"), 2.0),
-            aim(case.figure("Jain of two at 2", "", "jain-two-2"), 0.99),
-            aim(case.figure("the last from 0 to 1", "s", "to-1"), within),
-            aim(case.figure("the last from 1 to 2", "s", "to-2"), within),
-        ],
+        Case::Figure7 => figure_7(&case, within),
     };
     shown.into_iter().flatten().collect()
+}
+
+fn deadline(case: &Runs<'_>) -> Vec<Option<Figure>> {
+    vec![
+        aim(
+            case.figure("arrival ÷ time until the deadline", "", "came"),
+            1.0,
+        ),
+        aim(
+            case.figure("CUBIC beside it until the raise ÷ alone", "", "tcp-kept"),
+            0.98,
+        ),
+        case.figure("CUBIC beside it ÷ alone", "", "tcp-got"),
+        case.figure("from the begin to the raise", "s", "raised"),
+        case.figure("highest priority", "", "highest"),
+    ]
+}
+
+fn figure_7(case: &Runs<'_>, within: f64) -> Vec<Option<Figure>> {
+    vec![
+        aim(case.figure("Jain of five at 0", "", "jain-all-0"), 0.99),
+        aim(case.figure("Jain of four at 1", "", "jain-four-1"), 0.99),
+        case.figure("share of 0 beside them", "", "scavenger-beside"),
+        aim(case.figure("two at 2 ÷ two at 1", "", "two-of-one"), 2.0),
+        aim(case.figure("Jain of two at 2", "", "jain-two-2"), 0.99),
+        aim(case.figure("the last from 0 to 1", "s", "to-1"), within),
+        aim(case.figure("the last from 1 to 2", "s", "to-2"), within),
+    ]
 }
 
 fn alone(case: &Runs<'_>) -> Vec<Option<Figure>> {
