@@ -368,8 +368,8 @@ impl Partial {
         Ok(())
     }
 
-    /// Writes the chunks in `ranges` as [`Source::encode`] does, if they are here and still what they
-    /// were.
+    /// Writes the chunks in `ranges` as [`Source::encode`] does, if they are here and still what
+    /// they were.
     pub(super) fn encode(&self, ranges: &ChunkRanges, sink: impl Write) -> io::Result<()> {
         encode_ranges_validated(&self.data, &self.tree, ranges, sink).map_err(io::Error::from)
     }
