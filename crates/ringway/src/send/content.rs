@@ -1,5 +1,7 @@
 //! What is sent, as the command names it.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::{self, Seek as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -34,10 +36,15 @@ impl Content {
         }
         let mut found = Vec::new();
         let mut file = None;
+        let mut names = BTreeSet::new();
         for path in paths {
             let (absolute, metadata) = look(path)?;
             if metadata.is_file() && paths.len() == 1 {
                 file = Some(File::open(path).map_err(|error| wrong(path, &error))?);
+            }
+            if !names.insert(absolute.file_name().map(OsStr::to_owned)) {
+                let twice = "another of the same name is sent: send them one after the other";
+                return Err(wrong(path, &twice));
             }
             found.push(absolute);
         }
@@ -193,6 +200,8 @@ mod tests {
         assert!(refused(&[stdin.clone()], Some("a/b")).contains("without folders"));
         assert!(refused(&[stdin, folder.path().into()], Some("x")).contains("alone"));
         assert!(refused(&[PathBuf::from("/")], None).contains("file system"));
+        let twice = [folder.path().into(), folder.path().into()];
+        assert!(refused(&twice, None).contains("same name"));
         assert!(refused(&[PathBuf::from("/dev/null")], None).contains("regular file"));
     }
 
