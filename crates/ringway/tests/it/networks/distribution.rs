@@ -90,12 +90,15 @@ fn ten_receivers_take_a_file_once() {
     names.push("depot");
     let mut ring = started(lan.routers(&names));
     linked(&ring, &names[..LAB]);
-    crosses_about_once(&lan, &ring);
-    others_finish_when_one_dies(&lan, &mut ring);
+    let files = crosses_about_once(&lan, &ring);
+    eprintln!("{files:.3} files for {LAB} receivers crossed the line");
+    let files = others_finish_when_one_dies(&lan, &mut ring);
+    eprintln!("{files:.3} files crossed the line, while one died");
     direct_crosses_for_each(&lan, &ring);
 }
 
-fn crosses_about_once(lan: &Lan, ring: &Ring) {
+/// How many files' worth that is.
+fn crosses_about_once(lan: &Lan, ring: &Ring) -> f64 {
     let before = crossed(lan);
     let (content, sent) = queue(ring, "image.iso", &[]);
     assert_eq!(sent.len(), LAB);
@@ -107,7 +110,6 @@ fn crosses_about_once(lan: &Lan, ring: &Ring) {
         transfer_when(ring, "depot", id, |transfer| transfer["state"] == "done");
     }
     let files = (crossed(lan) - before) / FILE as f64;
-    eprintln!("{files:.3} files for {LAB} receivers crossed the line");
     assert!(files < MOST, "{files} files crossed the line");
     for received in received {
         let givers = received["givers"].as_array().unwrap();
@@ -120,10 +122,11 @@ fn crosses_about_once(lan: &Lan, ring: &Ring) {
         let bytes = givers.iter().filter_map(|giver| giver["bytes"].as_u64());
         assert!(bytes.sum::<u64>() >= FILE as u64, "{received}");
     }
+    files
 }
 
 /// What it had alone goes to others, and it goes on itself when it is back.
-fn others_finish_when_one_dies(lan: &Lan, ring: &mut Ring) {
+fn others_finish_when_one_dies(lan: &Lan, ring: &mut Ring) -> f64 {
     let before = crossed(lan);
     let (content, sent) = queue(ring, "second.iso", &[]);
     let (name, id) = &sent[3];
@@ -136,9 +139,9 @@ fn others_finish_when_one_dies(lan: &Lan, ring: &mut Ring) {
         arrives(ring, sent, &content);
     }
     let files = (crossed(lan) - before) / FILE as f64;
-    eprintln!("{files:.3} files crossed the line, while one died");
     ring.member_mut(name).unwrap().start().unwrap();
     arrives(ring, &sent[3], &content);
+    files
 }
 
 /// As it is without distribution: none learns of another.
