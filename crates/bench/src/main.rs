@@ -35,8 +35,8 @@ mod plot;
 mod program;
 mod real;
 mod report;
-mod streams;
 mod stored;
+mod streams;
 mod transport;
 
 use std::ffi::OsString;

@@ -117,9 +117,9 @@ impl Paths {
         self.entry(self.active.as_ref()?)?.rtt
     }
 
-    /// Where an answer to what came over `address` goes: over the path in use, and back the way it
-    /// came as well unless the path in use was shown to work a moment ago: that it does no longer
-    /// may be why the peer asks over another. Both are small; one of them gets through.
+    /// Where an answer to what came over `address` goes: over the path in use, and, where that one
+    /// was silent, back the way it came as well. That the path in use is dead may be why the peer
+    /// asks over another. Both are small; one of them gets through.
     pub fn for_answer(&self, now: Instant, address: &Address) -> Vec<Address> {
         let mut ways: Vec<Address> = self.active.iter().cloned().collect();
         let sure = self.active.as_ref().and_then(|active| self.entry(active));

@@ -111,7 +111,7 @@ fn assert_right(
 /// Keepers that leave counts out, give old ones, or forge some; authors that sign a thousand
 /// million.
 #[test]
-fn fifth_of_routers_lying_keeps_tallies_within_stated_error() {
+fn tallies_stay_right_among_lying_routers() {
     for seed in seeds(3) {
         let (mut sim, honest, liars) = ring(seed, 20, &Behaviour::EVERY);
         for round in 0..2 {

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn full_tallies_keep_the_same_authors_in_any_order() {
+    fn full_tallies_keep_authors_in_any_order() {
         let authors = 2 * MAX_TALLY_AUTHORS;
         let (mut forth, mut back) = (Store::default(), Store::default());
         for n in 0..authors {

@@ -37,8 +37,8 @@ pub(crate) struct ConnectArgs {
     /// Member and service
     #[arg(value_name = "PEER/SERVICE")]
     pub(crate) to: String,
-    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them; or the name of
-    /// a class [default: the service's own]
+    /// From 0 to 1000: 0 takes only idle capacity, 1 is one TCP flow, N is N of them; or the name
+    /// of a class [default: the service's own]
     #[arg(long, value_name = "P", value_parser = values::priority, allow_hyphen_values = true)]
     pub(crate) priority: Option<AskedPriority>,
 }

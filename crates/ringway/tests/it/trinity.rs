@@ -93,7 +93,7 @@ impl Asking {
         self.0.read_line(&mut end).unwrap();
         assert_eq!(end, "\n");
         let action = action.trim_end().strip_prefix("action=");
-        action.expect("an action").to_owned()
+        action.unwrap().to_owned()
     }
 }
 
@@ -330,7 +330,7 @@ fn ask_all(servers: &[Trinity], truth: &[Truth]) -> (Duration, Vec<Duration>) {
 /// Each answer is within the stated error while 500 queries a second are asked for; how many there
 /// were is printed, and kept in `target/bench/trinity.json`.
 #[test]
-fn fifth_of_routers_lying_leaves_answers_within_stated_error() {
+fn answers_stay_right_among_lying_routers() {
     let (window, start) = window();
     let (ring, truth) = ring_with_liars(start, window);
     let seconds = window.to_string();

@@ -111,7 +111,10 @@ fn a_reader_can_use_the_ring() {
     for (block, came) in blocks.iter().zip(came) {
         let came: Vec<_> = came.lines().map(lasting).collect();
         for line in block.promised.lines() {
-            assert!(came.contains(&lasting(line)), "`{line}` is not in\n{output}");
+            assert!(
+                came.contains(&lasting(line)),
+                "`{line}` is not in\n{output}"
+            );
         }
     }
 }

@@ -378,7 +378,7 @@ fn half_of_it_may_end_first() {
 
 /// The opener has finished, and asks no more. What its program sent is still to be taken here.
 #[test]
-fn slow_program_is_no_loss_once_the_peer_has_finished() {
+fn slow_program_is_no_loss_after_the_end() {
     for detached in [false, true] {
         let (mut end, mut now) = attached(false);
         end.handle_local_end();

@@ -190,7 +190,7 @@ async fn bundles_past_the_bounds_are_refused() {
 
 /// The sender's end of a refusal in the middle: its stream is stopped, and the reason is read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refusals_in_the_middle_are_told_at_the_sender() {
+async fn refusals_in_the_middle_reach_the_sender() {
     let bench = bench(true);
     let (id, _connection, mut sink, stream) = accepted(&bench, 40 << 20).await;
     let refusal = Frame::Refuse {
