@@ -48,7 +48,7 @@ pub(crate) enum BenchCommand {
     Overlay(OverlayArgs),
     /// What crosses the gateway, beside plain forwarding and NAT, in namespaces of their own
     Gate(GateBenchArgs),
-    /// Many small files from one host to another, beside rsync and tar, in namespaces of their own
+    /// Many small files from one host to another, beside rsync, tar and croc, in namespaces of their own
     Files(FilesArgs),
     /// Streams to services: throughput beside socat and HAProxy, first bytes, keystrokes beside a
     /// transfer
@@ -232,8 +232,8 @@ Examples:
   ringway-bench files --only ringway,rsync --files 20000 --round-trip 100
 
 Sender, receiver and authority are hosts of their own on a switch; each cable has a quarter of the round trip, and no limit of
-its rate. The same folder goes by `ringway send`, by `rsync -a` to a daemon of rsync, and by tar into tar over one TCP connection;
-neither encrypts. Needs root, iproute2, nftables and /dev/net/tun; what is beside us needs rsync, socat and tar.")]
+its rate. The same folder goes by `ringway send`, by `rsync -a` to a daemon of rsync, by tar into tar over one TCP connection
+(neither encrypts), and by croc with a relay of its own. Needs root, iproute2, nftables and /dev/net/tun; what is beside us needs rsync, socat, tar and croc (`go install github.com/schollz/croc/v10@latest`).")]
 pub(crate) struct FilesArgs {
     /// 10000 files once; ends within a minute
     #[arg(long)]

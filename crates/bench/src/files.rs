@@ -1,8 +1,8 @@
 //! `ringway-bench files`: many small files from one host to another, over an emulated line.
 //!
 //! Two routers and their ring's authority are hosts of their own on a switch. Beside `ringway send`
-//! the same folder goes by rsync's daemon and through tar over one TCP connection, in turns and
-//! over the same line. What arrives is counted, and removed before the next run.
+//! the same folder goes by rsync's daemon, through tar over one TCP connection and by croc, in turns
+//! and over the same line. What arrives is counted, and removed before the next run.
 
 mod beside;
 
@@ -33,16 +33,24 @@ pub(crate) enum Sender {
     Rsync,
     /// tar into tar, over one TCP connection by socat.
     Tar,
+    /// croc by a relay of its own, at the receiver.
+    Croc,
 }
 
 impl Sender {
-    const ALL: [Sender; 3] = [Sender::Ringway, Sender::Rsync, Sender::Tar];
+    const ALL: [Sender; 4] = [
+        Sender::Ringway,
+        Sender::Rsync,
+        Sender::Tar,
+        Sender::Croc,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Sender::Ringway => "ringway",
             Sender::Rsync => "rsync",
             Sender::Tar => "tar",
+            Sender::Croc => "croc",
         }
     }
 }
@@ -165,6 +173,7 @@ impl Lab {
             Sender::Ringway => self.ringway()?,
             Sender::Rsync => beside::rsync(self)?,
             Sender::Tar => beside::tar(self)?,
+            Sender::Croc => beside::croc(self)?,
         };
         let expected = (plan.files, plan.files.saturating_mul(plan.bytes));
         let counted = count(&arrived).map_err(Failure::failed)?;

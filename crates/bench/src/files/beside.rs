@@ -1,4 +1,4 @@
-//! Others that send a folder: rsync's daemon, and tar over one TCP connection.
+//! Others that send a folder: rsync's daemon, tar over one TCP connection, and croc.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -13,6 +13,10 @@ use crate::limits::WAIT;
 /// Where rsync's daemon and tar's socat listen.
 const RSYNC_PORT: u16 = 8730;
 const TAR_PORT: u16 = 8731;
+/// croc's own.
+const CROC_PORT: u16 = 9009;
+/// By which croc's ends find each other and agree on a key: for this run alone.
+const CROC_CODE: &str = "1234-alpha-beta-gamma";
 
 /// Those whose programs are there; the others are named on stderr.
 pub(super) fn found(output: Output, senders: Vec<Sender>) -> Vec<Sender> {
@@ -32,6 +36,7 @@ fn programs(sender: Sender) -> &'static [&'static str] {
         Sender::Ringway => &[],
         Sender::Rsync => &["rsync"],
         Sender::Tar => &["tar", "socat"],
+        Sender::Croc => &["croc"],
     }
 }
 
@@ -101,6 +106,40 @@ pub(super) fn tar(lab: &Lab) -> Result<(Duration, PathBuf), Failure> {
         return Err(Failure::failed("tar could not write what came"));
     }
     Ok((took, arrivals.join(FOLDER)))
+}
+
+/// croc by a relay of its own at the receiver: encrypted, and its own way is as short as can be.
+pub(super) fn croc(lab: &Lab) -> Result<(Duration, PathBuf), Failure> {
+    let arrivals = arrivals(lab, "by-croc")?;
+    let lima = lab.host("lima")?;
+    let address = lima.address().map_err(Failure::failed)?;
+    let at = |host: &Host, words: &[&str]| {
+        let mut croc = host.command("croc");
+        croc.args(words).stdin(Stdio::null());
+        croc.env("CROC_SECRET", CROC_CODE);
+        // Where it keeps its settings.
+        croc.env("HOME", lab.folder.path());
+        croc
+    };
+    let log = |name: &str| lab.folder.path().join(format!("croc-{name}.log"));
+    let relay = at(lima, &["relay", "--host", &address.to_string()]);
+    let _relay = Running::start(relay, &log("relay")).map_err(Failure::failed)?;
+    listens(lima, CROC_PORT)?;
+    let relay = format!("{address}:{CROC_PORT}");
+    let mut sender = at(lab.host("oslo")?, &["--relay", &relay, "send", "--no-local"]);
+    sender.arg(&lab.sent);
+    let _sender = Running::start(sender, &log("send")).map_err(Failure::failed)?;
+    let offers = wait_until(WAIT, || {
+        let said = std::fs::read_to_string(log("send")).unwrap_or_default();
+        let ready = said.contains("CROC_SECRET=").then_some(());
+        ready.ok_or_else(|| TestbedError("croc does not offer the folder".to_owned()))
+    });
+    offers.map_err(Failure::failed)?;
+    let mut receiver = at(lima, &["--relay", &relay, "--yes", "--overwrite"]);
+    receiver.current_dir(&arrivals);
+    let begin = Instant::now();
+    succeeds(receiver)?;
+    Ok((begin.elapsed(), arrivals.join(FOLDER)))
 }
 
 /// Waits until a host listens at a port, as its own table says: to try would be a connection.

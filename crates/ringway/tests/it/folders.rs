@@ -150,7 +150,7 @@ fn standard_input_arrives_under_its_name(ring: &Ring) {
         "--name",
         "dump.sql",
     ];
-    let sent = program().run_with_input(&arguments, "select 1;").unwrap();
+    let sent = program().run_with_input(arguments, "select 1;").unwrap();
     assert_eq!(sent.code, Some(0), "{}", sent.stderr);
     assert!(
         sent.stdout.contains("sent dump.sql to lima"),

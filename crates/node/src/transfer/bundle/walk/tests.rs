@@ -54,7 +54,7 @@ fn what_leads_out_is_left_out_and_said() {
     symlink("/etc/passwd", root.join("out")).unwrap();
     symlink("../../x", root.join("up")).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
-    let walked = Walked::new(&[root.clone()], Some(&root.join("home"))).unwrap();
+    let walked = Walked::new(std::slice::from_ref(&root), Some(&root.join("home"))).unwrap();
     assert_eq!(listed(&walked), ["d"]);
     let notes = walked.left_out.notes();
     let has = |words: &str| notes.iter().any(|note| note.contains(words));
@@ -97,7 +97,7 @@ fn changed_files_are_named() {
     for name in ["a", "b", "c"] {
         fs::write(root.join(name), b"12345").unwrap();
     }
-    let walked = Walked::new(&[root.clone()], None).unwrap();
+    let walked = Walked::new(std::slice::from_ref(&root), None).unwrap();
     fs::write(root.join("b"), b"1").unwrap();
     let read = walked.stream().read_to_end(&mut Vec::new());
     assert_eq!(read.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);

@@ -86,7 +86,7 @@ fn facts(folder: &Path) -> Vec<String> {
 fn folder_arrives_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let root = sample(folder.path());
-    let walked = Walked::new(&[root.clone()], None).unwrap();
+    let walked = Walked::new(std::slice::from_ref(&root), None).unwrap();
     let inbox = folder.path().join("inbox");
     let content = content(&walked);
     let mut into = begin(&inbox, content.len(), walked.list.head());
