@@ -7,7 +7,10 @@ mod request;
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let mut request = request::Request::default();
     let lines = data.split(|byte| *byte == b'\n');
-    let whole = lines.fold(true, |whole, line| request.take(line) && whole);
+    let mut whole = true;
+    for line in lines {
+        whole &= request.take(line);
+    }
     assert!(request.instance.chars().count() <= 64);
     assert!(whole || request.client.is_none() || data.contains(&b'='));
 });

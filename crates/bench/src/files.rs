@@ -38,12 +38,7 @@ pub(crate) enum Sender {
 }
 
 impl Sender {
-    const ALL: [Sender; 4] = [
-        Sender::Ringway,
-        Sender::Rsync,
-        Sender::Tar,
-        Sender::Croc,
-    ];
+    const ALL: [Sender; 4] = [Sender::Ringway, Sender::Rsync, Sender::Tar, Sender::Croc];
 
     fn name(self) -> &'static str {
         match self {

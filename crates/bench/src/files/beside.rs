@@ -126,7 +126,10 @@ pub(super) fn croc(lab: &Lab) -> Result<(Duration, PathBuf), Failure> {
     let _relay = Running::start(relay, &log("relay")).map_err(Failure::failed)?;
     listens(lima, CROC_PORT)?;
     let relay = format!("{address}:{CROC_PORT}");
-    let mut sender = at(lab.host("oslo")?, &["--relay", &relay, "send", "--no-local"]);
+    let mut sender = at(
+        lab.host("oslo")?,
+        &["--relay", &relay, "send", "--no-local"],
+    );
     sender.arg(&lab.sent);
     let _sender = Running::start(sender, &log("send")).map_err(Failure::failed)?;
     let offers = wait_until(WAIT, || {

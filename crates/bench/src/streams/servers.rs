@@ -60,7 +60,7 @@ pub(super) fn greet(mut stream: TcpStream) {
     // A client that is gone ends it.
     stream.set_nodelay(true).ok();
     if stream.write_all(b"!").is_ok() {
-        stream.read(&mut [0]).ok();
+        stream.read_exact(&mut [0]).ok();
     }
 }
 

@@ -196,8 +196,8 @@ mod tests {
         let text = refused(&[absent], None);
         assert!(text.contains("ab\\nsent") && !text.contains('\n'), "{text}");
         let stdin = PathBuf::from("-");
-        assert!(refused(&[stdin.clone()], None).contains("--name"));
-        assert!(refused(&[stdin.clone()], Some("a/b")).contains("without folders"));
+        assert!(refused(std::slice::from_ref(&stdin), None).contains("--name"));
+        assert!(refused(std::slice::from_ref(&stdin), Some("a/b")).contains("without folders"));
         assert!(refused(&[stdin, folder.path().into()], Some("x")).contains("alone"));
         assert!(refused(&[PathBuf::from("/")], None).contains("file system"));
         let twice = [folder.path().into(), folder.path().into()];
