@@ -4,7 +4,7 @@
 //! which have one hash tree together: small files cost no round trips, all is verified, and all of
 //! it is resumed by chunks. The sender reads it as if it were one file ([`walk`]); the receiver
 //! writes it into files of a folder that nothing else uses, and moves that into the inbox when it
-//! is whole ([`write`]).
+//! is whole ([`mod@write`]).
 
 mod manifest;
 mod pack;
