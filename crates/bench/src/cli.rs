@@ -48,7 +48,8 @@ pub(crate) enum BenchCommand {
     Overlay(OverlayArgs),
     /// What crosses the gateway, beside plain forwarding and NAT, in namespaces of their own
     Gate(GateBenchArgs),
-    /// Many small files from one host to another, beside rsync, tar and croc, in namespaces of their own
+    /// Many small files from one host to another, beside rsync, tar and croc, in namespaces of
+    /// their own
     Files(FilesArgs),
     /// Streams to services: throughput beside socat and HAProxy, first bytes, keystrokes beside a
     /// transfer

@@ -1,8 +1,8 @@
 //! `ringway-bench files`: many small files from one host to another, over an emulated line.
 //!
 //! Two routers and their ring's authority are hosts of their own on a switch. Beside `ringway send`
-//! the same folder goes by rsync's daemon, through tar over one TCP connection and by croc, in turns
-//! and over the same line. What arrives is counted, and removed before the next run.
+//! the same folder goes by rsync's daemon, through tar over one TCP connection and by croc, in
+//! turns and over the same line. What arrives is counted, and removed before the next run.
 
 mod beside;
 
