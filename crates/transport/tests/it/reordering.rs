@@ -161,11 +161,19 @@ fn a_queue_of_three_packets() {
 #[test]
 fn where_packets_keep_their_order() {
     let line = Line::plain().delay_ms(DELAY_MS).rate(RATE, QUEUE);
-    let Some(run) = takes(&line) else {
-        return;
-    };
-    let [cubic, one, zero] = run;
-    assert!(one <= 2.0 * cubic && zero <= 4.0 * cubic, "{run:.2?}");
+    let mut runs = Vec::new();
+    // Beside others the machine may have been busy.
+    for _ in 0..5 {
+        let Some(run) = takes(&line) else {
+            return;
+        };
+        runs.push(run);
+        let [cubic, one, zero] = run;
+        if one <= 2.0 * cubic && zero <= 4.0 * cubic {
+            return;
+        }
+    }
+    panic!("CUBIC, priority 1 and 0 take, in seconds: {runs:.2?}");
 }
 
 #[test]
