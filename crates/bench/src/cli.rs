@@ -234,7 +234,8 @@ Examples:
 
 Sender, receiver and authority are hosts of their own on a switch; each cable has a quarter of the round trip, and no limit of
 its rate. The same folder goes by `ringway send`, by `rsync -a` to a daemon of rsync, by tar into tar over one TCP connection
-(neither encrypts), and by croc with a relay of its own. Needs root, iproute2, nftables and /dev/net/tun; what is beside us needs rsync, socat, tar and croc (`go install github.com/schollz/croc/v10@latest`).")]
+(neither encrypts), and by croc and sendme without others' relays. Needs root, iproute2, nftables and /dev/net/tun; what is
+beside us needs rsync, socat, tar, croc (`go install github.com/schollz/croc/v10@latest`) and sendme (`cargo install sendme`).")]
 pub(crate) struct FilesArgs {
     /// 10000 files once; ends within a minute
     #[arg(long)]

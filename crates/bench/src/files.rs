@@ -1,8 +1,9 @@
 //! `ringway-bench files`: many small files from one host to another, over an emulated line.
 //!
 //! Two routers and their ring's authority are hosts of their own on a switch. Beside `ringway send`
-//! the same folder goes by rsync's daemon, through tar over one TCP connection and by croc, in
-//! turns and over the same line. What arrives is counted, and removed before the next run.
+//! the same folder goes by rsync's daemon, through tar over one TCP connection, by croc and by
+//! sendme, in turns and over the same line. What arrives is counted, and removed before the next
+//! run.
 
 mod beside;
 
@@ -35,10 +36,18 @@ pub(crate) enum Sender {
     Tar,
     /// croc by a relay of its own, at the receiver.
     Croc,
+    /// sendme without a relay.
+    Sendme,
 }
 
 impl Sender {
-    const ALL: [Sender; 4] = [Sender::Ringway, Sender::Rsync, Sender::Tar, Sender::Croc];
+    const ALL: [Sender; 5] = [
+        Sender::Ringway,
+        Sender::Rsync,
+        Sender::Tar,
+        Sender::Croc,
+        Sender::Sendme,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -46,6 +55,7 @@ impl Sender {
             Sender::Rsync => "rsync",
             Sender::Tar => "tar",
             Sender::Croc => "croc",
+            Sender::Sendme => "sendme",
         }
     }
 }
@@ -169,6 +179,7 @@ impl Lab {
             Sender::Rsync => beside::rsync(self)?,
             Sender::Tar => beside::tar(self)?,
             Sender::Croc => beside::croc(self)?,
+            Sender::Sendme => beside::sendme(self)?,
         };
         let expected = (plan.files, plan.files.saturating_mul(plan.bytes));
         let counted = count(&arrived).map_err(Failure::failed)?;

@@ -209,6 +209,9 @@ pub enum Request {
     /// connection carries the stream's bytes in both directions. Half of it is closed by
     /// `shutdown(SHUT_WR)`. Send no byte before that answer. For a UDP service each datagram has
     /// two bytes of length before it, the most significant first.
+    ///
+    /// With a connected stream socket handed over beside the request the daemon carries that
+    /// socket's bytes instead, and answers [`Reply::Joined`].
     Open {
         /// Name of a member, or its id in base32.
         peer: String,
@@ -355,6 +358,9 @@ pub enum Reply {
     Stream(Box<StreamStatus>),
     /// To [`Request::Open`] and [`Request::Take`]: bytes of the stream follow.
     Opened(Box<StreamStatus>),
+    /// To [`Request::Open`] with a socket beside it: the daemon carries its bytes. This connection
+    /// stays for as long as the stream does; closing it ends the stream.
+    Joined(Box<StreamStatus>),
     /// To [`Request::Serve`].
     Serving(Box<ServiceStatus>),
     /// A peer has opened a stream to what [`Request::Serve`] offers.

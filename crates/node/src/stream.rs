@@ -6,12 +6,14 @@
 //! | `record`, `wire` | what travels |
 //! | `offers` | which service is offered to whom |
 //! | `local` | the program at this end: a socket |
+//! | `datagrams` | those of a UDP service, beside its stream |
 //! | `drive` | one task for each stream: between the program and the connections |
 //! | `pool` | connections to peers, by priority |
 //! | `open`, `accept` | streams that begin here, and those of peers |
 //! | `table` | the open streams |
 
 mod accept;
+mod datagrams;
 mod drive;
 mod local;
 mod offers;
@@ -35,6 +37,7 @@ use crate::connection::Connections;
 use crate::control::{ServiceStatus, StreamStatus};
 use crate::directory::Directory;
 
+pub(crate) use self::local::Handed;
 pub(crate) use self::offers::Program;
 pub(crate) use self::open::Ready;
 

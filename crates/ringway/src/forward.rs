@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use ringway_node::limits::{FORWARD_DATAGRAM_IDLE, FORWARD_DATAGRAM_PEERS, SERVICE_DATAGRAMS};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -17,7 +18,7 @@ use crate::cli::ForwardArgs;
 use crate::context::Context;
 use crate::signals::Signals;
 use crate::socks::{self, Socks};
-use crate::streams::{Destination, services_of};
+use crate::streams::{Destination, Open, services_of};
 use ringway_terminal::{Failure, visible};
 
 /// Pause after the system has refused to accept, as for want of descriptors.
@@ -175,12 +176,14 @@ fn note(context: &Context, outcome: Result<(), Failure>) {
 }
 
 async fn forward(stream: TcpStream, to: &Destination) -> Result<(), Failure> {
-    stream.set_nodelay(true).ok();
-    let open = to.open().await?;
-    let (from, into) = stream.into_split();
-    // What breaks a connection is for its ends to see.
-    open.join(from, into, false).await.ok();
-    Ok(())
+    let socket = stream.into_std().map_err(Failure::failed)?;
+    let copying = async |socket: OwnedFd, open: Open| {
+        let stream = TcpStream::from_std(socket.into())?;
+        stream.set_nodelay(true)?;
+        let (from, into) = stream.into_split();
+        open.join(from, into, false).await
+    };
+    to.carry(socket, copying).await
 }
 
 async fn unix(context: &Context, path: &Path, to: Destination) -> Result<(), Failure> {
@@ -195,15 +198,19 @@ async fn unix(context: &Context, path: &Path, to: Destination) -> Result<(), Fai
         };
         let (context, to) = (context.clone(), to.clone());
         tokio::spawn(async move {
-            let forwarded = async {
-                let open = to.open().await?;
-                let (from, into) = stream.into_split();
-                open.join(from, into, false).await.ok();
-                Ok(())
-            };
-            note(&context, forwarded.await);
+            let forwarded = forward_unix(stream, &to).await;
+            note(&context, forwarded);
         });
     }
+}
+
+async fn forward_unix(stream: UnixStream, to: &Destination) -> Result<(), Failure> {
+    let socket = stream.into_std().map_err(Failure::failed)?;
+    let copying = async |socket: OwnedFd, open: Open| {
+        let (from, into) = UnixStream::from_std(socket.into())?.into_split();
+        open.join(from, into, false).await
+    };
+    to.carry(socket, copying).await
 }
 
 async fn serve_socks(context: &Context, address: SocketAddr, proxy: Socks) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! `ringway services`, `streams` and `connect`.
 
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use indicatif::HumanBytes;
@@ -168,23 +168,45 @@ impl Destination {
         })
     }
 
-    /// A stream to it.
-    pub(crate) async fn open(&self) -> Result<Open, Failure> {
-        let request = Request::Open {
+    fn request(&self) -> Request {
+        Request::Open {
             peer: self.peer.clone(),
             service: self.service.clone(),
             priority: self.priority.clone(),
-        };
-        let mut client = Client::request(&self.socket, &request).await?;
+        }
+    }
+
+    /// A stream to it.
+    pub(crate) async fn open(&self) -> Result<Open, Failure> {
+        let mut client = Client::request(&self.socket, &self.request()).await?;
         match client.next().await? {
-            Some(Reply::Opened(_)) => {
-                let bytes = client.into_bytes();
-                let early = bytes.buffer().to_vec();
-                let stream = bytes.into_inner();
-                Ok(Open { early, stream })
-            }
+            Some(Reply::Opened(_)) => Ok(Open::of(client)),
             _ => Err(request::odd()),
         }
+    }
+
+    /// Joins it with a program's connected socket until both sides have ended. The daemon does, so
+    /// that no byte passes through this process; one of a release before leaves it to `copying`.
+    pub(crate) async fn carry<S: Into<OwnedFd>>(
+        &self,
+        socket: S,
+        copying: impl AsyncFnOnce(OwnedFd, Open) -> std::io::Result<()>,
+    ) -> Result<(), Failure> {
+        let socket = std::fs::File::from(socket.into());
+        let mut client = Client::request_with(&self.socket, &self.request(), Some(&socket)).await?;
+        match client.next().await? {
+            Some(Reply::Joined(_)) => {
+                drop(socket);
+                // What comes is the end.
+                client.next().await.ok();
+            }
+            Some(Reply::Opened(_)) => {
+                // What breaks a connection is for its ends to see.
+                copying(socket.into(), Open::of(client)).await.ok();
+            }
+            _ => return Err(request::odd()),
+        }
+        Ok(())
     }
 }
 
@@ -198,6 +220,13 @@ pub(crate) struct Open {
 }
 
 impl Open {
+    fn of(client: Client) -> Open {
+        let bytes = client.into_bytes();
+        let early = bytes.buffer().to_vec();
+        let stream = bytes.into_inner();
+        Open { early, stream }
+    }
+
     /// Joins it with a program until both sides have ended, or the service has if `ends_with_it`.
     pub(crate) async fn join(
         self,

@@ -1,6 +1,8 @@
-//! Others that send a folder: rsync's daemon, tar over one TCP connection, and croc.
+//! Others that send a folder: rsync's daemon, tar over one TCP connection, croc, and sendme.
+//!
+//! Each takes as long as from its sender's start until all is there.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -17,6 +19,9 @@ const TAR_PORT: u16 = 8731;
 const CROC_PORT: u16 = 9009;
 /// By which croc's ends find each other and agree on a key: for this run alone.
 const CROC_CODE: &str = "1234-alpha-beta-gamma";
+
+/// How long a program may read the folder before it offers it.
+const LISTING: Duration = Duration::from_secs(600);
 
 /// Those whose programs are there; the others are named on stderr.
 pub(super) fn found(output: Output, senders: Vec<Sender>) -> Vec<Sender> {
@@ -37,6 +42,7 @@ fn programs(sender: Sender) -> &'static [&'static str] {
         Sender::Rsync => &["rsync"],
         Sender::Tar => &["tar", "socat"],
         Sender::Croc => &["croc"],
+        Sender::Sendme => &["sendme"],
     }
 }
 
@@ -114,11 +120,8 @@ pub(super) fn croc(lab: &Lab) -> Result<(Duration, PathBuf), Failure> {
     let lima = lab.host("lima")?;
     let address = lima.address().map_err(Failure::failed)?;
     let at = |host: &Host, words: &[&str]| {
-        let mut croc = host.command("croc");
-        croc.args(words).stdin(Stdio::null());
+        let mut croc = at_home(lab, host, "croc", words);
         croc.env("CROC_SECRET", CROC_CODE);
-        // Where it keeps its settings.
-        croc.env("HOME", lab.folder.path());
         croc
     };
     let log = |name: &str| lab.folder.path().join(format!("croc-{name}.log"));
@@ -126,23 +129,54 @@ pub(super) fn croc(lab: &Lab) -> Result<(Duration, PathBuf), Failure> {
     let _relay = Running::start(relay, &log("relay")).map_err(Failure::failed)?;
     listens(lima, CROC_PORT)?;
     let relay = format!("{address}:{CROC_PORT}");
-    let mut sender = at(
-        lab.host("oslo")?,
-        &["--relay", &relay, "send", "--no-local"],
-    );
+    let sending = ["--relay", &relay, "send", "--no-local"];
+    let mut sender = at(lab.host("oslo")?, &sending);
     sender.arg(&lab.sent);
+    let begin = Instant::now();
     let _sender = Running::start(sender, &log("send")).map_err(Failure::failed)?;
-    let offers = wait_until(WAIT, || {
-        let said = std::fs::read_to_string(log("send")).unwrap_or_default();
-        let ready = said.contains("CROC_SECRET=").then_some(());
-        ready.ok_or_else(|| TestbedError("croc does not offer the folder".to_owned()))
-    });
-    offers.map_err(Failure::failed)?;
+    says(&log("send"), "CROC_SECRET=")?;
     let mut receiver = at(lima, &["--relay", &relay, "--yes", "--overwrite"]);
     receiver.current_dir(&arrivals);
-    let begin = Instant::now();
     succeeds(receiver)?;
     Ok((begin.elapsed(), arrivals.join(FOLDER)))
+}
+
+/// sendme straight to the sender's address: QUIC and BLAKE3, as ours.
+pub(super) fn sendme(lab: &Lab) -> Result<(Duration, PathBuf), Failure> {
+    let arrivals = arrivals(lab, "by-sendme")?;
+    let log = lab.folder.path().join("sendme.log");
+    let words = ["send", "--relay", "disabled", "--ticket-type", "addresses"];
+    let mut sender = at_home(lab, lab.host("oslo")?, "sendme", &words);
+    // Where it keeps a copy of what it sends.
+    sender.arg(&lab.sent).current_dir(lab.folder.path());
+    let begin = Instant::now();
+    let _sender = Running::start(sender, &log).map_err(Failure::failed)?;
+    let said = says(&log, "sendme receive ")?;
+    let (_, ticket) = said.split_once("sendme receive ").unwrap_or_default();
+    let ticket = ticket.split_whitespace().next().unwrap_or_default();
+    let words = ["receive", "--relay", "disabled", ticket];
+    let mut receiver = at_home(lab, lab.host("lima")?, "sendme", &words);
+    receiver.current_dir(&arrivals);
+    succeeds(receiver)?;
+    Ok((begin.elapsed(), arrivals.join(FOLDER)))
+}
+
+/// A program whose settings are of this run alone.
+fn at_home(lab: &Lab, host: &Host, program: &str, words: &[&str]) -> Command {
+    let mut command = host.command(program);
+    command.args(words).stdin(Stdio::null());
+    command.env("HOME", lab.folder.path());
+    command
+}
+
+/// Waits until a sender has read the folder and says how to get it.
+fn says(log: &Path, what: &str) -> Result<String, Failure> {
+    let said = wait_until(LISTING, || {
+        let said = std::fs::read_to_string(log).unwrap_or_default();
+        let ready = said.contains(what).then_some(said);
+        ready.ok_or_else(|| TestbedError(format!("no line with `{what}`")))
+    });
+    said.map_err(Failure::failed)
 }
 
 /// Waits until a host listens at a port, as its own table says: to try would be a connection.

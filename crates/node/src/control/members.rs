@@ -78,8 +78,13 @@ impl Services {
     pub(super) async fn find(&self, peer: &str) -> Result<Certificate, DirectoryError> {
         match self.directory.find(peer).await {
             Err(DirectoryError::Absent(name, ring, _)) => {
-                let names = self.members().await;
-                let names = names.iter().map(|member| member.name.as_str());
+                let known = self.members().await;
+                let names = known.iter().map(|member| member.name.as_str());
+                // One that has just joined may have come over a link meanwhile, before its name
+                // stands in DNS.
+                if names.clone().any(|known| known == name) {
+                    return self.directory.find(peer).await;
+                }
                 let meant = meant_by(&name, names);
                 Err(DirectoryError::Absent(name, ring, in_words(&meant)))
             }

@@ -139,9 +139,7 @@ async fn answer(stream: UnixStream, services: &Services, place: Place) -> io::Re
         Ok(request) if stream_server::is_kept(&request) => {
             // Streams have bounds of their own.
             drop(place);
-            let kept = services
-                .keep(request, caller.is_own(), reading, answers)
-                .await;
+            let kept = services.keep(request, caller, reading, answers).await;
             let Err((failed, failure)) = kept else {
                 return Ok(());
             };

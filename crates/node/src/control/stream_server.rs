@@ -5,9 +5,10 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 
+use super::descriptor::Caller;
 use super::message::{AskedPriority, Reply, Request};
 use super::server::{Answers, Failure, NOT_DONE, Services};
-use crate::stream::StreamError;
+use crate::stream::{Handed, Ready, StreamError};
 
 /// Whether the connection of a request belongs to it from then on.
 pub(super) fn is_kept(request: &Request) -> bool {
@@ -37,31 +38,36 @@ impl Services {
     pub(super) async fn keep(
         &self,
         request: Request,
-        is_own: bool,
+        caller: Caller,
         reading: OwnedReadHalf,
         mut answers: Answers,
     ) -> Result<(), (Answers, Failure)> {
+        let is_own = caller.is_own();
         match request {
             Request::Open {
                 peer,
                 service,
                 priority,
-            } => match self
-                .opened(&peer, &service, self.checked(priority, is_own))
-                .await
-            {
-                Ok(ready) => {
-                    let opened = Reply::Opened(Box::new(ready.status()));
-                    // Behind this answer the socket carries bytes, and no replies.
-                    if answers.send(&opened).await.is_ok()
-                        && let Ok(socket) = whole(reading, answers)
-                    {
-                        ready.run(socket);
+            } => {
+                let priority = self.checked(priority, is_own);
+                match self.opened(&peer, &service, priority, caller).await {
+                    Ok((ready, handed)) => {
+                        let status = Box::new(ready.status());
+                        let reply = match &handed {
+                            None => Reply::Opened(status),
+                            Some(_) => Reply::Joined(status),
+                        };
+                        // Behind this answer the socket carries bytes, and no replies.
+                        if answers.send(&reply).await.is_ok()
+                            && let Ok(socket) = whole(reading, answers)
+                        {
+                            ready.run(socket, handed);
+                        }
+                        Ok(())
                     }
-                    Ok(())
+                    Err(failure) => Err((answers, failure)),
                 }
-                Err(failure) => Err((answers, failure)),
-            },
+            }
             Request::Take { id } => match self.streams.announced(&id) {
                 Ok(status) => {
                     let opened = Reply::Opened(Box::new(status));
@@ -106,10 +112,18 @@ impl Services {
         peer: &str,
         service: &str,
         priority: Result<Option<Priority>, Failure>,
-    ) -> Result<crate::stream::Ready, Failure> {
+        caller: Caller,
+    ) -> Result<(Ready, Option<Handed>), Failure> {
+        let handed = caller.take_file().map(Handed::new).transpose()?;
         let priority = priority?;
         let peer = self.peer(peer).await?;
-        Ok(self.streams.open(peer, service, priority).await?)
+        let ready = self.streams.open(peer, service, priority).await?;
+        if handed.is_some() && ready.is_of_datagrams() {
+            let reason =
+                format!("`{service}` is a UDP service: the socket handed over is a stream's");
+            return Err(Failure::Usage(reason));
+        }
+        Ok((ready, handed))
     }
 
     /// Until the program closes its connection.

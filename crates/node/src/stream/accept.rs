@@ -139,7 +139,8 @@ impl Inner {
         }
         let priority = granted(&offer, open.priority);
         entry.meters.set_priority(priority.get());
-        let local = match self.reach(&offer, &entry).await {
+        let takes_datagrams = open.datagrams == Some(true);
+        let mut local = match self.reach(&offer, &entry).await {
             Ok(local) => local,
             Err(reason) => {
                 self.table.remove(&entry, false);
@@ -155,10 +156,12 @@ impl Inner {
         let mut driver = Driver::new(entry.clone(), priority, times, None, race_paths);
         let (received, limit) = driver.position();
         driver.attach(attachment, (received, limit), (0, open.limit));
+        local.beside = local.beside.filter(|_| takes_datagrams);
         driver.answer(&Frame::Accepted {
             priority: priority.get(),
             received,
             limit,
+            datagrams: local.beside.as_ref().map(|_| true),
         });
         tracing::info!(peer = peer.1, service = entry.service, "a stream began");
         let outcome = driver.run(local, receiver).await;

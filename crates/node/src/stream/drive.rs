@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep_until, timeout};
 
+use super::datagrams::Beside;
 use super::local::Local;
 use super::pool::Use;
 use super::record::RecordReader;
@@ -114,6 +115,9 @@ pub(super) struct Driver {
     times: Times,
     priority: Priority,
     attachment: Option<Attachment>,
+    /// Of a UDP service, and what was counted of it.
+    beside: Option<Beside>,
+    counted: (u64, u64),
     reader: RecordReader,
     /// Records that wait to be given to the connection.
     outgoing: VecDeque<Bytes>,
@@ -167,6 +171,8 @@ impl Driver {
             times,
             priority,
             attachment: None,
+            beside: None,
+            counted: (0, 0),
             reader: RecordReader::default(),
             outgoing: VecDeque::new(),
             to_local: None,
@@ -204,10 +210,20 @@ impl Driver {
         let over_link = attachment.used.as_ref().is_some_and(|it| it.0.over_link);
         meters.over_link.store(over_link, Ordering::Relaxed);
         self.attachment = Some(attachment);
+        self.carry_datagrams();
+    }
+
+    /// Those of a UDP service go over the connection in use, if there is one.
+    fn carry_datagrams(&self) {
+        if let Some(beside) = &self.beside {
+            let attachment = self.attachment.as_ref();
+            beside.set(attachment.and_then(|it| it.connection.datagrams(&it.sink, beside.taker())));
+        }
     }
 
     fn detach(&mut self) {
         if self.attachment.take().is_some() {
+            self.carry_datagrams();
             self.core.handle_detached(Instant::now());
             self.outgoing.clear();
             self.entry.meters.attached.store(false, Ordering::Relaxed);
@@ -220,18 +236,15 @@ impl Driver {
         mut local: Local,
         mut orders: mpsc::Receiver<Order>,
     ) -> Outcome {
+        self.beside = local.beside.take();
+        self.carry_datagrams();
         let outcome = loop {
             if let Some(outcome) = self.advance() {
                 break outcome;
             }
             self.step(&mut local, &mut orders).await;
         };
-        let (sent, received) = self.core.moved();
-        self.entry.meters.sent.store(sent, Ordering::Relaxed);
-        self.entry
-            .meters
-            .received
-            .store(received, Ordering::Relaxed);
+        self.count();
         match &outcome {
             Outcome::Finished => {}
             // The program must not take what came for the whole.
@@ -281,13 +294,29 @@ impl Driver {
         if self.to_local.is_none() {
             self.to_local = self.core.poll_local();
         }
-        let (sent, received) = self.core.moved();
-        self.entry.meters.sent.store(sent, Ordering::Relaxed);
-        self.entry
-            .meters
-            .received
-            .store(received, Ordering::Relaxed);
+        self.count();
         None
+    }
+
+    /// Lets others see what the stream has carried, and what went beside it.
+    fn count(&self) {
+        let (sent, received) = self.core.moved();
+        let meters = &self.entry.meters;
+        let add = |meter: &AtomicU64, on: u64, beside: u64| {
+            meter.store(on.saturating_add(beside), Ordering::Relaxed);
+        };
+        add(&meters.sent, sent, self.counted.0);
+        add(&meters.received, received, self.counted.1);
+    }
+
+    /// Datagrams have gone or come beside the stream.
+    fn handle_beside(&mut self, now: Instant) {
+        if let Some(beside) = &self.beside {
+            let (sent, received) = beside.counts();
+            let before = std::mem::replace(&mut self.counted, (sent, received));
+            let (went, came) = (sent != before.0, received != before.1);
+            self.core.handle_beside(now, went, came);
+        }
     }
 
     /// Whether the connection is alive, where an answer is owed: any datagram shows it.
@@ -374,6 +403,7 @@ impl Driver {
             written = write_local(&mut local.writer, self.to_local.as_ref()), if self.to_local.is_some() => {
                 Happened::LocalWritten(written)
             }
+            () = moved(self.beside.as_ref()) => Happened::Beside,
             () = sleep_until(due.into()) => Happened::Nothing,
         };
         self.handle(happened, buffer.freeze());
@@ -404,6 +434,7 @@ impl Driver {
             Happened::Read(Some(piece)) => self.read(now, piece),
             // The peer has closed it, or it is dead.
             Happened::Read(None) | Happened::Sent(false) => self.detach(),
+            Happened::Beside => self.handle_beside(now),
             Happened::Sent(true) | Happened::Nothing => {}
             Happened::LocalRead(Ok(0)) => {
                 self.local_ended = true;
@@ -492,6 +523,7 @@ impl Driver {
             priority: self.priority.get(),
             received: position.0,
             limit: position.1,
+            datagrams: None,
         };
         self.entry.meters.resumed.fetch_add(1, Ordering::Relaxed);
         self.attach(attachment, position, (received, limit));
@@ -538,6 +570,7 @@ enum Happened {
     Sent(bool),
     LocalRead(std::io::Result<usize>),
     LocalWritten(std::io::Result<usize>),
+    Beside,
     Nothing,
 }
 
@@ -549,6 +582,14 @@ fn closed_by(error: &std::io::Error) -> String {
 async fn dial(dialling: Option<&mut Dialling>) -> Result<Dialled, NotDialled> {
     match dialling {
         Some(dialling) => dialling.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Until datagrams have gone or come beside the stream. Waits for ever where there are none.
+async fn moved(beside: Option<&Beside>) {
+    match beside {
+        Some(beside) => beside.moved().await,
         None => std::future::pending().await,
     }
 }

@@ -1,24 +1,59 @@
 //! The program at this end of a stream: a socket of this machine.
 
+use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, duplex};
+use rustix::net::{AddressFamily, SocketType, sockopt};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpStream, UdpSocket, UnixStream};
 use tokio::time::timeout;
 
+use super::StreamError;
+use super::datagrams::{self, Beside};
 use crate::config::ServiceTarget;
-use crate::limits::{SERVICE_CONNECT, STREAM_BUFFER};
+use crate::limits::SERVICE_CONNECT;
 
 /// A socket, both ways of it.
 pub(super) struct Local {
     pub(super) reader: Box<dyn AsyncRead + Send + Unpin>,
     pub(super) writer: Box<dyn AsyncWrite + Send + Unpin>,
+    /// Of a UDP service.
+    pub(super) beside: Option<Beside>,
     /// By which its program learns that the stream broke, and did not end.
     socket: Option<OwnedFd>,
+}
+
+/// A connected socket of streams that a program has handed over.
+#[derive(Debug)]
+pub(crate) struct Handed(OwnedFd, AddressFamily);
+
+impl Handed {
+    /// # Errors
+    /// [`StreamError::Usage`] for anything else.
+    pub(crate) fn new(file: File) -> Result<Handed, StreamError> {
+        let socket = OwnedFd::from(file);
+        let kind = sockopt::socket_type(&socket);
+        let family = sockopt::socket_domain(&socket);
+        let connected = rustix::net::getpeername(&socket);
+        match (kind, family, connected) {
+            (Ok(SocketType::STREAM), Ok(family), Ok(_))
+                if [
+                    AddressFamily::INET,
+                    AddressFamily::INET6,
+                    AddressFamily::UNIX,
+                ]
+                .contains(&family) =>
+            {
+                Ok(Handed(socket, family))
+            }
+            _ => Err(StreamError::Usage(
+                "what was handed over is no connected socket of TCP or Unix streams".to_owned(),
+            )),
+        }
+    }
 }
 
 impl std::fmt::Debug for Local {
@@ -48,6 +83,7 @@ impl Local {
         Ok(Local {
             reader: Box::new(reader),
             writer: Box::new(writer),
+            beside: None,
             socket: Some(socket),
         })
     }
@@ -57,52 +93,46 @@ impl Local {
         Local {
             reader: Box::new(reader),
             writer: Box::new(writer),
+            beside: None,
             socket: None,
         }
     }
 
-    /// Datagrams, each with two bytes of length before it.
+    /// A program whose socket was handed over.
+    pub(super) fn handed(Handed(socket, family): Handed) -> io::Result<Local> {
+        if family == AddressFamily::UNIX {
+            let stream = std::os::unix::net::UnixStream::from(socket);
+            stream.set_nonblocking(true)?;
+            return Ok(Local::unix(UnixStream::from_std(stream)?));
+        }
+        let stream = std::net::TcpStream::from(socket);
+        stream.set_nonblocking(true)?;
+        Local::tcp(TcpStream::from_std(stream)?)
+    }
+
+    /// A program at this end of a UDP service: each datagram is behind two bytes of length.
+    pub(super) fn unix_datagrams(stream: UnixStream) -> Local {
+        Local::carried(datagrams::of_program(stream))
+    }
+
     async fn udp(address: SocketAddr) -> io::Result<Local> {
         let any = match address {
             SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
             SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
         };
-        let socket = Arc::new(UdpSocket::bind(any).await?);
+        let socket = UdpSocket::bind(any).await?;
         socket.connect(address).await?;
-        let (near, far) = duplex(STREAM_BUFFER);
-        let (mut from_stream, mut to_stream) = tokio::io::split(far);
-        let sender = Arc::clone(&socket);
-        let receiving = tokio::spawn(async move {
-            let mut datagram = vec![0; usize::from(u16::MAX)];
-            loop {
-                // A service that is not there yet may come: UDP says so by an error at times.
-                let Ok(length) = socket.recv(&mut datagram).await else {
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                };
-                let framed = framed(datagram.get(..length).unwrap_or_default());
-                if to_stream.write_all(&framed).await.is_err() {
-                    return;
-                }
-            }
-        });
-        tokio::spawn(async move {
-            while let Ok(length) = from_stream.read_u16().await {
-                let mut datagram = vec![0; usize::from(length)];
-                if from_stream.read_exact(&mut datagram).await.is_err() {
-                    break;
-                }
-                // What the system does not take is lost, as datagrams may be.
-                sender.send(&datagram).await.ok();
-            }
-            receiving.abort();
-        });
+        Ok(Local::carried(datagrams::of_socket(socket)))
+    }
+
+    fn carried((near, beside): (DuplexStream, Beside)) -> Local {
         let (reader, writer) = tokio::io::split(near);
-        Ok(Local {
+        Local {
             reader: Box::new(reader),
             writer: Box::new(writer),
+            beside: Some(beside),
             socket: None,
-        })
+        }
     }
 
     /// Ends it so that its program learns that the stream broke.
@@ -112,12 +142,4 @@ impl Local {
             rustix::net::sockopt::set_socket_linger(&socket, at_once).unwrap_or_default();
         }
     }
-}
-
-/// A datagram behind its length.
-fn framed(datagram: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(datagram.len()).unwrap_or(u16::MAX);
-    let mut framed = length.to_be_bytes().to_vec();
-    framed.extend_from_slice(datagram.get(..usize::from(length)).unwrap_or_default());
-    framed
 }

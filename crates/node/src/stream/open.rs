@@ -6,12 +6,13 @@ use std::time::Duration;
 use minicbor::bytes::ByteArray;
 use ringway_dtl::Priority;
 use ringway_transport::MemberId;
+use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::drive::{Attachment, Dialled, Driver, NotDialled, Order, PathRace, Redial, Times};
-use super::local::Local;
+use super::local::{Handed, Local};
 use super::pool::Use;
 use super::table::Entry;
 use super::wire::{Attach, Frame, Offered, Open, StreamId};
@@ -34,30 +35,73 @@ pub(super) const ORDERS: usize = 8;
 /// A stream that the peer has accepted, and that no program has yet.
 #[derive(Debug)]
 pub(crate) struct Ready {
-    streams: Streams,
-    entry: Entry,
+    listed: Listed,
     driver: Driver,
     orders: mpsc::Receiver<Order>,
+    /// It is of a UDP service, and its datagrams may travel beside it.
+    datagrams: bool,
+}
+
+/// The stream in the table, for as long as this lives.
+#[derive(Debug)]
+struct Listed {
+    streams: Streams,
+    entry: Entry,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        // One that has ended is gone already.
+        self.streams.inner.table.remove(&self.entry, false);
+    }
 }
 
 impl Ready {
     /// What is known of it.
     pub(crate) fn status(&self) -> StreamStatus {
-        self.entry.status()
+        self.listed.entry.status()
     }
 
-    /// The program at the other end of this socket has the stream from now on.
-    pub(crate) fn run(self, socket: UnixStream) {
-        let Ready {
-            streams,
-            entry,
-            driver,
-            orders,
-        } = self;
+    /// Whether it is of a UDP service whose datagrams may travel beside it.
+    pub(crate) fn is_of_datagrams(&self) -> bool {
+        self.datagrams
+    }
+
+    /// The program at the other end of this socket has the stream from now on. Where it has handed
+    /// another socket over, that one carries the bytes, and this one says for how long.
+    pub(crate) fn run(self, socket: UnixStream, handed: Option<Handed>) {
         tokio::spawn(async move {
-            let outcome = driver.run(Local::unix(socket), orders).await;
-            streams.inner.close(&entry, &outcome);
+            let Some(handed) = handed else {
+                let local = if self.datagrams {
+                    Local::unix_datagrams(socket)
+                } else {
+                    Local::unix(socket)
+                };
+                return self.carry(local).await;
+            };
+            let ends = self.listed.entry.orders.clone();
+            match Local::handed(handed) {
+                Ok(local) => {
+                    let carried = self.carry(local);
+                    tokio::pin!(carried);
+                    tokio::select! {
+                        () = &mut carried => return,
+                        () = gone(socket) => {}
+                    }
+                    let order = Order::End("the program has gone".to_owned());
+                    // A stream that takes no order is ending.
+                    ends.try_send(order).ok();
+                    carried.await;
+                }
+                Err(error) => tracing::warn!(%error, "a socket that was handed over is of no use"),
+            }
         });
+    }
+
+    async fn carry(self, local: Local) {
+        let outcome = self.driver.run(local, self.orders).await;
+        let Listed { streams, entry } = &self.listed;
+        streams.inner.close(entry, &outcome);
     }
 }
 
@@ -90,6 +134,7 @@ impl Streams {
                 priority: priority.map(Priority::get),
                 carried_at: asked.get(),
                 limit: u64::try_from(STREAM_BUFFER).unwrap_or(u64::MAX),
+                datagrams: Some(true),
             })
         };
         let (attachment, id, answer) = self.first(&peer, asked, &open).await?;
@@ -97,6 +142,7 @@ impl Streams {
             priority: given,
             received,
             limit,
+            datagrams,
         } = answer
         else {
             return Err(refusal(&peer, answer));
@@ -117,11 +163,12 @@ impl Streams {
         if priority.is_none() && given != asked {
             entry.orders.try_send(Order::Priority(given)).ok();
         }
+        let streams = self.clone();
         Ok(Ready {
-            streams: self.clone(),
-            entry,
+            listed: Listed { streams, entry },
             driver,
             orders: receiver,
+            datagrams: datagrams == Some(true),
         })
     }
 
@@ -207,6 +254,11 @@ fn refusal(peer: &Certificate, answer: Frame) -> StreamError {
             "`{peer}` answers something else than was asked: its ringway is of another version"
         ),
     })
+}
+
+/// Until a program has closed its connection, on which it has nothing more to say.
+async fn gone(mut socket: UnixStream) {
+    socket.read(&mut [0]).await.ok();
 }
 
 /// Ends once nothing at all has come over a connection for some time.

@@ -396,6 +396,18 @@ impl Resumable {
         self.without = None;
     }
 
+    /// Datagrams of the service have gone or come beside the records: the connection acknowledges
+    /// what went.
+    pub(crate) fn handle_beside(&mut self, now: Instant, sent: bool, received: bool) {
+        self.used = now;
+        if received {
+            self.handle_heard(now);
+        }
+        if sent && self.attached {
+            self.watch.owed.get_or_insert(now);
+        }
+    }
+
     /// A record has come over the connection in use.
     ///
     /// # Errors

@@ -44,6 +44,9 @@ pub(crate) enum Frame {
         /// Up to here may be sent.
         #[n(2)]
         limit: u64,
+        /// Datagrams of the service may travel beside the stream.
+        #[n(3)]
+        datagrams: Option<bool>,
     },
     /// No.
     #[n(25)]
@@ -84,6 +87,9 @@ pub(crate) struct Open {
     /// Up to here may be sent.
     #[n(4)]
     pub(crate) limit: u64,
+    /// This member takes datagrams beside the stream.
+    #[n(5)]
+    pub(crate) datagrams: Option<bool>,
 }
 
 /// A stream that goes on.
@@ -161,7 +167,7 @@ mod tests {
             priority in proptest::option::of(0.0..1000.0),
             limit: u64,
         ) {
-            let open = Frame::Open(Open { id: id.into(), service, priority, carried_at: 1.0, limit });
+            let open = Frame::Open(Open { id: id.into(), service, priority, carried_at: 1.0, limit, datagrams: Some(true) });
             let attach = Frame::Attach(Attach {
                 id: id.into(), attempt: 7, received: limit, limit, priority, carried_at: 0.5,
             });

@@ -19,6 +19,7 @@ use super::{not_tested, program, random_bytes, transfer_when};
 mod addresses;
 mod boot;
 mod by_dns;
+mod datagrams;
 mod distribution;
 mod many;
 mod priority;

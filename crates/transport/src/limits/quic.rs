@@ -159,6 +159,11 @@ pub const QUIC_CLOCK_WORD: usize = 10;
 
 /// Bytes of datagrams that wait on a connection for streams, each way.
 ///
+/// Source: ours; a burst of forty full packets. Past it the oldest is dropped.
+pub const QUIC_STREAM_DATAGRAMS: usize = 64 * 1024;
+
+/// Bytes of datagrams that wait on a connection of DTL alone, each way.
+///
 /// Source: ours; more than a second's words. Past it the oldest is dropped.
 pub const QUIC_CLOCK_QUEUE: usize = 1024;
 

@@ -9,6 +9,8 @@
 //! sides take datagrams on a connection for streams is the negotiation. Another QUIC stack may take
 //! them too, quinn and noq do unless told otherwise: it is asked, does not answer, and may drop
 //! what it was asked. One that takes none is neither asked nor told.
+//!
+//! What else comes in datagrams belongs to [streams](super::datagrams).
 
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
@@ -18,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant as Tick, MissedTickBehavior, interval_at};
 
 use super::controller::Control;
+use super::datagrams::Takers;
 use crate::limits::{
     QUIC_CLOCK_EVERY, QUIC_CLOCK_FIRST, QUIC_CLOCK_LEAST, QUIC_CLOCK_REST, QUIC_CLOCK_WORD,
 };
@@ -79,6 +82,7 @@ impl ClockTask {
     pub(super) fn start(
         connection: &noq::Connection,
         control: &Arc<Control>,
+        takers: &Arc<Takers>,
         wants: bool,
     ) -> ClockTask {
         // Nothing that is read may be of before it.
@@ -86,6 +90,7 @@ impl ClockTask {
         let clock = Clock {
             connection: connection.clone(),
             control: control.clone(),
+            takers: takers.clone(),
             wants,
         };
         ClockTask(tokio::spawn(clock.run()))
@@ -101,6 +106,7 @@ impl Drop for ClockTask {
 struct Clock {
     connection: noq::Connection,
     control: Arc<Control>,
+    takers: Arc<Takers>,
     wants: bool,
 }
 
@@ -117,19 +123,8 @@ impl Clock {
         let (mut told, mut sent) = (None::<Instant>, 0);
         loop {
             tokio::select! {
-                word = self.connection.read_datagram() => match word.map(|word| Word::decode(&word)) {
-                    Ok(Some(Word::Ask(question))) => {
-                        let now = Instant::now();
-                        let soon = |told| now.saturating_duration_since(told) < QUIC_CLOCK_LEAST;
-                        if !told.is_some_and(soon) {
-                            told = Some(now);
-                            self.say(Word::Reading(question, nanos(now)));
-                        }
-                    }
-                    Ok(Some(Word::Reading(question, peer))) if self.wants => {
-                        self.control.on_reading(Instant::now(), question, peer);
-                    }
-                    Ok(_) => {}
+                read = self.connection.read_datagram() => match read {
+                    Ok(bytes) => self.take(bytes, &mut told),
                     Err(_) => return,
                 },
                 _ = ask.tick(), if self.wants => {
@@ -140,6 +135,25 @@ impl Clock {
                     }
                 }
             }
+        }
+    }
+
+    /// A datagram has come. `told` is when the peer was last told of our clock.
+    fn take(&self, bytes: Bytes, told: &mut Option<Instant>) {
+        let now = Instant::now();
+        match Word::decode(&bytes) {
+            Some(Word::Ask(question)) => {
+                let soon = |told| now.saturating_duration_since(told) < QUIC_CLOCK_LEAST;
+                if !told.is_some_and(soon) {
+                    *told = Some(now);
+                    self.say(Word::Reading(question, nanos(now)));
+                }
+            }
+            Some(Word::Reading(question, peer)) if self.wants => {
+                self.control.on_reading(now, question, peer);
+            }
+            Some(Word::Reading(..)) => {}
+            None => self.takers.deliver(bytes),
         }
     }
 

@@ -5,11 +5,14 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use noq::{PathId, RecvStream, SendStream, VarInt};
 use ringway_dtl::{LimitedBy, Mode, Priority};
+use tokio::sync::mpsc;
 
 use super::clock::ClockTask;
 use super::controller::Control;
+use super::datagrams::{StreamDatagrams, Takers};
 use super::error::QuicError;
 use super::streams::{PriorityStream, StreamScheduler};
 use crate::counters::StreamCounters;
@@ -32,6 +35,8 @@ pub struct QuicConnection {
     streams: Arc<StreamCounters>,
     /// Made for the first stream that has a priority.
     scheduler: Arc<OnceLock<Arc<StreamScheduler>>>,
+    /// Of the datagrams of streams.
+    takers: Arc<Takers>,
     /// On connections for streams: it lasts as long as this handle does.
     clock: Option<Arc<ClockTask>>,
 }
@@ -88,6 +93,7 @@ impl QuicConnection {
             control,
             streams,
             scheduler: Arc::default(),
+            takers: Arc::default(),
             clock: None,
         }
     }
@@ -95,7 +101,7 @@ impl QuicConnection {
     /// The same with a task that tells the peer of our clock, and asks for its own if that is of
     /// use.
     pub(super) fn with_clock(mut self, wants: bool) -> Self {
-        let task = ClockTask::start(&self.connection, &self.control, wants);
+        let task = ClockTask::start(&self.connection, &self.control, &self.takers, wants);
         self.clock = Some(Arc::new(task));
         self
     }
@@ -161,6 +167,17 @@ impl QuicConnection {
         let start = || Arc::new(StreamScheduler::start(Arc::clone(&self.control)));
         let scheduler = self.scheduler.get_or_init(start);
         scheduler.stream(&self.connection, sink, priority)
+    }
+
+    /// Datagrams that belong to a stream of this connection: those of the peer go to `taker` from
+    /// now on, and are lost while it is full. Both ends ask for them, the one that opens the stream
+    /// before its first byte. `None` where a connection has had too many streams.
+    pub fn datagrams(
+        &self,
+        stream: &SendStream,
+        taker: mpsc::Sender<Bytes>,
+    ) -> Option<StreamDatagrams> {
+        StreamDatagrams::new(&self.connection, &self.takers, stream, taker)
     }
 
     /// Our own address as the peer sees it; `None` until it has said so, which only programs

@@ -13,6 +13,7 @@
 pub(crate) mod clock;
 mod connection;
 mod controller;
+pub(crate) mod datagrams;
 mod endpoint;
 mod error;
 mod group;
@@ -24,6 +25,7 @@ mod tls;
 mod transport;
 
 pub use connection::{ConnectionReport, QuicConnection};
+pub use datagrams::StreamDatagrams;
 pub use endpoint::{Allow, CongestionControl, QuicEndpoint, QuicOptions};
 pub use error::QuicError;
 pub use group::SharedCoupling;

@@ -135,8 +135,8 @@ pub(super) fn transport(
         Role::Dtl => for_programs(&mut config),
         Role::Dialled(Purpose::Streams | Purpose::Dtl) | Role::Accepted { links: false } => {
             config
-                .datagram_receive_buffer_size(Some(limits::QUIC_CLOCK_QUEUE))
-                .datagram_send_buffer_size(limits::QUIC_CLOCK_QUEUE);
+                .datagram_receive_buffer_size(Some(limits::QUIC_STREAM_DATAGRAMS))
+                .datagram_send_buffer_size(limits::QUIC_STREAM_DATAGRAMS);
         }
     }
     if largest.is_none() {
