@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
@@ -138,8 +137,49 @@ impl Local {
     /// Ends it so that its program learns that the stream broke.
     pub(super) fn abort(self) {
         if let Some(socket) = self.socket {
-            let at_once = Some(Duration::ZERO);
-            rustix::net::sockopt::set_socket_linger(&socket, at_once).unwrap_or_default();
+            // A reset, and at once: to drop the halves would first send an end. One that its
+            // program has reset already needs none.
+            rustix::net::connect_unspec(&socket).unwrap_or_default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, UdpSocket};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn broken_stream_is_no_ended_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = ServiceTarget::Tcp(listener.local_addr().unwrap());
+        let local = Local::connect(&target).await.unwrap();
+        let (mut program, _) = listener.accept().unwrap();
+        local.abort();
+        let end = std::io::Read::read(&mut program, &mut [0]).unwrap_err();
+        assert_eq!(end.kind(), io::ErrorKind::ConnectionReset);
+    }
+
+    #[test]
+    fn only_connected_streams_are_taken() {
+        let (near, far) = UnixStream::pair().unwrap();
+        assert!(Handed::new(OwnedFd::from(near).into()).is_ok());
+        drop(far);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connected = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!(Handed::new(OwnedFd::from(connected).into()).is_ok());
+        let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+        datagrams.connect("127.0.0.1:9").unwrap();
+        let wrong = [
+            OwnedFd::from(listener),
+            OwnedFd::from(datagrams),
+            OwnedFd::from(tempfile::tempfile().unwrap()),
+        ];
+        for wrong in wrong {
+            let refused = Handed::new(wrong.into());
+            assert!(matches!(refused, Err(StreamError::Usage(_))), "{refused:?}");
         }
     }
 }

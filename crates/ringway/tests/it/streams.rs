@@ -246,6 +246,32 @@ fn bytes_pass_by_every_kind_of_socket() {
     log.unwrap();
 }
 
+/// Also one whose sockets the daemon has taken over.
+#[test]
+fn killed_forward_ends_its_streams() {
+    let echo = echo_server();
+    let ring = ring_with(&service("echo", &echo.to_string(), "*"));
+    let lima = ring.member("lima").unwrap();
+    let (forward, address) = forward(lima, &["PORT", "oslo/echo"]);
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"before").unwrap();
+    let mut back = [0; 6];
+    stream.read_exact(&mut back).unwrap();
+    assert_eq!(&back, b"before");
+    drop(forward);
+    // Broken, not ended: the program must not take what came for the whole.
+    let end = stream.read(&mut back).unwrap_err();
+    assert_eq!(end.kind(), std::io::ErrorKind::ConnectionReset);
+    for name in ["lima", "oslo"] {
+        let ended = wait_until(DEADLINE, || {
+            let open = streams_of(&ring, name);
+            let none = open.is_empty().then_some(());
+            none.ok_or_else(|| TestbedError(format!("{name}: {open:?}")))
+        });
+        ended.unwrap();
+    }
+}
+
 #[test]
 fn class_names_the_priority_of_a_stream() {
     let echo = echo_server();
