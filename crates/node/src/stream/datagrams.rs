@@ -165,7 +165,7 @@ fn carry(source: Source, target: Target) -> (DuplexStream, Beside) {
     let arriving = arrive(target, frames, taken, Arc::clone(&shared));
     tokio::spawn(async move {
         arriving.await;
-        // Of a socket nobody says that no more will come.
+        // A socket never says that no more will come.
         leaving.abort();
     });
     (near, Beside { taker, shared })

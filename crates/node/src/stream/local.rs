@@ -111,7 +111,8 @@ impl Local {
 
     /// A program at this end of a UDP service: each datagram is behind two bytes of length.
     pub(super) fn unix_datagrams(stream: UnixStream) -> Local {
-        Local::carried(datagrams::of_program(stream))
+        let (near, beside) = datagrams::of_program(stream);
+        Local::carried(near, beside)
     }
 
     async fn udp(address: SocketAddr) -> io::Result<Local> {
@@ -121,10 +122,11 @@ impl Local {
         };
         let socket = UdpSocket::bind(any).await?;
         socket.connect(address).await?;
-        Ok(Local::carried(datagrams::of_socket(socket)))
+        let (near, beside) = datagrams::of_socket(socket);
+        Ok(Local::carried(near, beside))
     }
 
-    fn carried((near, beside): (DuplexStream, Beside)) -> Local {
+    fn carried(near: DuplexStream, beside: Beside) -> Local {
         let (reader, writer) = tokio::io::split(near);
         Local {
             reader: Box::new(reader),

@@ -258,7 +258,8 @@ fn refusal(peer: &Certificate, answer: Frame) -> StreamError {
 
 /// Until a program has closed its connection, on which it has nothing more to say.
 async fn gone(mut socket: UnixStream) {
-    socket.read(&mut [0]).await.ok();
+    let mut rest = [0];
+    while socket.read(&mut rest).await.is_ok_and(|length| length > 0) {}
 }
 
 /// Ends once nothing at all has come over a connection for some time.

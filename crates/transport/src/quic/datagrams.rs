@@ -27,7 +27,7 @@ pub(crate) fn decode(mut bytes: Bytes) -> Option<(u32, Bytes)> {
 }
 
 pub(crate) fn encode(stream: u32, payload: &[u8]) -> Bytes {
-    let mut bytes = BytesMut::with_capacity(HEADER + payload.len());
+    let mut bytes = BytesMut::with_capacity(payload.len().saturating_add(HEADER));
     bytes.put_u8(KIND);
     bytes.put_u32(stream);
     bytes.put_slice(payload);
@@ -43,8 +43,8 @@ impl Takers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a datagram of the connection to whom it is for. What nobody takes, or takes in time,
-    /// is lost.
+    /// Gives a datagram of the connection to whom it is for. What has no taker, or one that is
+    /// late, is lost.
     pub(super) fn deliver(&self, bytes: Bytes) {
         if let Some((stream, payload)) = decode(bytes)
             && let Some(taker) = self.lock().get(&stream)
@@ -85,7 +85,7 @@ impl StreamDatagrams {
     /// takes, or the connection carries none: send it otherwise.
     pub fn send(&self, payload: &[u8]) -> bool {
         let largest = self.connection.max_datagram_size();
-        largest.is_some_and(|largest| payload.len() + HEADER <= largest)
+        largest.is_some_and(|largest| payload.len().saturating_add(HEADER) <= largest)
             && self
                 .connection
                 .send_datagram(encode(self.stream, payload))
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_is_lost() {
+    fn what_has_no_taker_is_lost() {
         let takers = Takers::default();
         let (taker, mut taken) = mpsc::channel(1);
         takers.lock().insert(8, taker);
