@@ -4,7 +4,7 @@ import asyncio
 import base64
 import os
 from pathlib import Path
-from typing import Any, AsyncIterator, Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, AsyncIterator, Dict, Iterable, List, NamedTuple, Optional, Sequence, Union
 
 from .connection import Connection
 from .errors import Refused
@@ -13,6 +13,13 @@ from .stream import Listener, Stream
 
 #: Seconds between two looks at the transfers, of which the daemon does not announce changes.
 EVENT_POLL = 0.5
+
+#: Messages of one batch, and bytes of all of them. Past it another batch begins.
+BATCHED_MESSAGES = 1000
+BATCHED_BYTES = 512 * 1024
+
+#: Seconds until a member that takes no more messages for now is asked again.
+BATCH_PAUSE = 0.1
 
 #: Events that wait for a program. Past it looking waits for the program.
 EVENTS = 256
@@ -194,6 +201,36 @@ class Client:
         text = base64.b64encode(data).decode()
         fields = {"peers": list(peers), "body": text, "priority": priority}
         return [_with_bytes(status) for status in await self._all("message", "message", **fields)]
+
+    async def send_messages(
+        self,
+        peer: str,
+        bodies: Iterable[Union[str, bytes]],
+        priority: Union[float, str] = 1.0,
+    ) -> int:
+        """Sends many messages to one member, in order; gives how many. The daemon stores up to
+        1 000 of them by one write to its disk. Where it takes no more for now, this waits."""
+        batch: List[bytes] = []
+        sent = size = 0
+        for body in bodies:
+            data = body.encode() if isinstance(body, str) else body
+            full = len(batch) == BATCHED_MESSAGES or size + len(data) > BATCHED_BYTES
+            if batch and full:
+                sent += await self._batch(peer, batch, priority)
+                batch, size = [], 0
+            batch.append(data)
+            size += len(data)
+        return sent + await self._batch(peer, batch, priority)
+
+    async def _batch(self, peer: str, batch: List[bytes], priority: Union[float, str]) -> int:
+        left = [base64.b64encode(data).decode() for data in batch]
+        while left:
+            fields = {"peer": peer, "bodies": left, "priority": priority}
+            stored = (await self._one("batch", "batch", **fields))["stored"]
+            left = left[stored:]
+            if left:
+                await asyncio.sleep(BATCH_PAUSE)
+        return len(batch)
 
     async def history(self, peer: Optional[str] = None) -> List[Status]:
         """The newest 256 messages sent and received, oldest first."""

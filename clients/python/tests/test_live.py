@@ -91,6 +91,7 @@ class Live(unittest.IsolatedAsyncioTestCase):
     async def test_messages(self):
         body = f"hello {os.getpid()}"
         await self.within(self.oslo.message(["lima"], body))
+        self.assertEqual(await self.within(self.oslo.send_messages("lima", ["a", b"b"])), 2)
 
         async def receive():
             async for message in self.lima.messages():

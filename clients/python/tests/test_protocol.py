@@ -28,7 +28,7 @@ class Daemon:
         self.requests = []
 
     async def __aenter__(self):
-        self.server = await asyncio.start_unix_server(self.serve, self.path)
+        self.server = await asyncio.start_unix_server(self.serve, self.path, limit=1 << 21)
         return self
 
     async def __aexit__(self, *_):
@@ -146,6 +146,27 @@ class Protocol(unittest.IsolatedAsyncioTestCase):
                 stream.writer.write(b"x")
                 self.assertEqual(await stream.reader.readexactly(1), b"x")
                 await stream.close()
+
+    async def test_batches_are_stored_to_the_last(self):
+        room = [700, 0]
+
+        def store(request):
+            stored = min(len(request["bodies"]), room.pop(0) if room else 1000)
+            return [{"reply": "batch", "stored": stored}, {"reply": "done"}]
+
+        bodies = ["text %d" % number for number in range(1500)] + [bytes(64 * 1024)] * 9
+        async with Daemon(store) as daemon:
+            client = await daemon.client()
+            self.assertEqual(await client.send_messages("lima", bodies, priority="work"), 1509)
+            self.assertEqual(await client.send_messages("lima", []), 0)
+            taken, room = [], [700, 0]
+            for request in daemon.requests[1:]:
+                batch = [base64.b64decode(body) for body in request["bodies"]]
+                self.assertEqual(request["priority"], "work")
+                self.assertLessEqual(len(batch), 1000)
+                self.assertLessEqual(sum(map(len, batch)), 512 * 1024)
+                taken += batch[: room.pop(0) if room else 1000]
+        self.assertEqual(taken, [b.encode() if isinstance(b, str) else b for b in bodies])
 
     async def test_messages_are_bytes(self):
         body = base64.b64encode(b"\x00hello").decode()

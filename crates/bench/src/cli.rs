@@ -48,11 +48,11 @@ pub(crate) enum BenchCommand {
     Overlay(OverlayArgs),
     /// What crosses the gateway, beside plain forwarding and NAT, in namespaces of their own
     Gate(GateBenchArgs),
-    /// Many small files from one host to another, beside rsync, tar and croc, in namespaces of
-    /// their own
+    /// Many small files from one host to another, beside rsync, tar, croc and sendme, in namespaces
+    /// of their own
     Files(FilesArgs),
-    /// Streams to services: throughput beside socat and HAProxy, first bytes, keystrokes beside a
-    /// transfer
+    /// Streams to services: throughput beside socat, HAProxy and dumbpipe, first bytes, keystrokes
+    /// beside a transfer
     Streams(StreamsArgs),
     /// Make docs/benchmarks.md from the runs in benches/results
     Report(ReportArgs),
@@ -68,9 +68,9 @@ Examples:
   ringway-bench streams --only throughput
   ringway-bench streams --json > streams.json
 
-Two members run the program `ringway`, which stands beside this one. throughput: one connection on loopback through a forward, socat and
-HAProxy in turns; a proxy that is missing is left out, and said so on stderr. first-byte, of a service that greets, in round trips of a line
-of 20 ms; keystrokes, the slowest of a hundred beyond that round trip, alone and beside a transfer at priority 0 on 10 Mbit/s: these need
+Two members run the program `ringway`, which stands beside this one. throughput: one connection on loopback through a forward, socat, HAProxy
+and a pair of dumbpipes in turns; a proxy that is missing is left out, and said so on stderr, and so is dumbpipe where there is a route
+out of the machine (`unshare -n`). first-byte, of a service that greets, in round trips of a line of 20 ms; keystrokes, the slowest of a hundred beyond that round trip, alone and beside a transfer at priority 0 on 10 Mbit/s: these need
 root, iproute2 and nftables.")]
 pub(crate) struct StreamsArgs {
     /// One round, and fewer first bytes and keystrokes
@@ -234,8 +234,9 @@ Examples:
 
 Sender, receiver and authority are hosts of their own on a switch; each cable has a quarter of the round trip, and no limit of
 its rate. The same folder goes by `ringway send`, by `rsync -a` to a daemon of rsync, by tar into tar over one TCP connection
-(neither encrypts), and by croc and sendme without others' relays. Needs root, iproute2, nftables and /dev/net/tun; what is
-beside us needs rsync, socat, tar, croc (`go install github.com/schollz/croc/v10@latest`) and sendme (`cargo install sendme`).")]
+(neither encrypts), by croc and sendme without others' relays, and by tar over Tailscale. Needs root, iproute2, nftables and
+/dev/net/tun; what is beside us needs rsync, socat, tar, croc (`go install github.com/schollz/croc/v10@latest`), sendme
+(`cargo install sendme`), and tailscaled, tailscale and tailscale-control (benches/tailscale/control_test.go).")]
 pub(crate) struct FilesArgs {
     /// 10000 files once; ends within a minute
     #[arg(long)]

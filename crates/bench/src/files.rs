@@ -1,9 +1,9 @@
 //! `ringway-bench files`: many small files from one host to another, over an emulated line.
 //!
 //! Two routers and their ring's authority are hosts of their own on a switch. Beside `ringway send`
-//! the same folder goes by rsync's daemon, through tar over one TCP connection, by croc and by
-//! sendme, in turns and over the same line. What arrives is counted, and removed before the next
-//! run.
+//! the same folder goes by rsync's daemon, through tar over one TCP connection, by croc, by
+//! sendme, and through tar over Tailscale, in turns and over the same line. What arrives is counted,
+//! and removed before the next run.
 
 mod beside;
 
@@ -38,15 +38,18 @@ pub(crate) enum Sender {
     Croc,
     /// sendme without a relay.
     Sendme,
+    /// tar into tar through Tailscale, with its control server for tests.
+    Tailscale,
 }
 
 impl Sender {
-    const ALL: [Sender; 5] = [
+    const ALL: [Sender; 6] = [
         Sender::Ringway,
         Sender::Rsync,
         Sender::Tar,
         Sender::Croc,
         Sender::Sendme,
+        Sender::Tailscale,
     ];
 
     fn name(self) -> &'static str {
@@ -56,6 +59,7 @@ impl Sender {
             Sender::Tar => "tar",
             Sender::Croc => "croc",
             Sender::Sendme => "sendme",
+            Sender::Tailscale => "tar over Tailscale",
         }
     }
 }
@@ -180,6 +184,7 @@ impl Lab {
             Sender::Tar => beside::tar(self)?,
             Sender::Croc => beside::croc(self)?,
             Sender::Sendme => beside::sendme(self)?,
+            Sender::Tailscale => beside::tailscale(self)?,
         };
         let expected = (plan.files, plan.files.saturating_mul(plan.bytes));
         let counted = count(&arrived).map_err(Failure::failed)?;

@@ -4,7 +4,7 @@
 //! | module | does |
 //! |---|---|
 //! | `site` | a ring of two members that run the program, on loopback or over a line |
-//! | `proxies` | socat and HAProxy |
+//! | `proxies` | socat, HAProxy and dumbpipe |
 //! | `servers` | the services, and their clients |
 
 mod proxies;

@@ -20,6 +20,9 @@ const CROC_PORT: u16 = 9009;
 /// By which croc's ends find each other and agree on a key: for this run alone.
 const CROC_CODE: &str = "1234-alpha-beta-gamma";
 
+/// Where Tailscale's control server for tests listens.
+const CONTROL_PORT: u16 = 8090;
+
 /// How long a program may read the folder before it offers it.
 const LISTING: Duration = Duration::from_secs(600);
 
@@ -43,6 +46,13 @@ fn programs(sender: Sender) -> &'static [&'static str] {
         Sender::Tar => &["tar", "socat"],
         Sender::Croc => &["croc"],
         Sender::Sendme => &["sendme"],
+        Sender::Tailscale => &[
+            "tailscaled",
+            "tailscale",
+            "tailscale-control",
+            "tar",
+            "socat",
+        ],
     }
 }
 
@@ -85,7 +95,13 @@ pub(super) fn rsync(lab: &Lab) -> Result<(Duration, PathBuf), Failure> {
 
 /// tar into tar: as fast as files can be read, carried and written without any protocol.
 pub(super) fn tar(lab: &Lab) -> Result<(Duration, PathBuf), Failure> {
-    let arrivals = arrivals(lab, "by-tar")?;
+    let address = lab.host("lima")?.address().map_err(Failure::failed)?;
+    tar_to(lab, "by-tar", &address.to_string())
+}
+
+/// To this address of lima's.
+fn tar_to(lab: &Lab, name: &str, address: &str) -> Result<(Duration, PathBuf), Failure> {
+    let arrivals = arrivals(lab, name)?;
     let lima = lab.host("lima")?;
     let mut receiver = lima.command("sh");
     let listen = format!("socat -u TCP-LISTEN:{TAR_PORT},reuseaddr - | tar -xf -");
@@ -95,7 +111,6 @@ pub(super) fn tar(lab: &Lab) -> Result<(Duration, PathBuf), Failure> {
         .spawn()
         .map_err(Failure::failed)?;
     listens(lima, TAR_PORT)?;
-    let address = lima.address().map_err(Failure::failed)?;
     let mut sender = lab.host("oslo")?.command("sh");
     let send = format!("tar -cf - {FOLDER} | socat -u - TCP:{address}:{TAR_PORT}");
     sender.args(["-c", &send]).current_dir(lab.folder.path());
@@ -159,6 +174,52 @@ pub(super) fn sendme(lab: &Lab) -> Result<(Duration, PathBuf), Failure> {
     receiver.current_dir(&arrivals);
     succeeds(receiver)?;
     Ok((begin.elapsed(), arrivals.join(FOLDER)))
+}
+
+/// tar into tar through Tailscale: WireGuard from one host to the other, once they know the way.
+pub(super) fn tailscale(lab: &Lab) -> Result<(Duration, PathBuf), Failure> {
+    let folder = lab.folder.path();
+    let owner = lab.host("owner")?;
+    let address = owner.address().map_err(Failure::failed)?.to_string();
+    let words = ["-test.run", "TestServe", "-test.timeout", "0"];
+    let mut control = at_home(lab, owner, "tailscale-control", &words);
+    control.env("CONTROL", &address);
+    let _control = Running::start(control, &folder.join("control.log")).map_err(Failure::failed)?;
+    listens(owner, CONTROL_PORT)?;
+    let mut daemons = Vec::new();
+    for name in ["oslo", "lima"] {
+        let state = folder.join(format!("tailscale-{name}"));
+        std::fs::create_dir_all(&state).map_err(Failure::failed)?;
+        let mut daemon = at_home(
+            lab,
+            lab.host(name)?,
+            "tailscaled",
+            &["--no-logs-no-support"],
+        );
+        daemon.arg("--state=mem:").arg("--statedir").arg(&state);
+        daemon.arg("--socket").arg(state.join("socket"));
+        let log = folder.join(format!("tailscaled-{name}.log"));
+        daemons.push(Running::start(daemon, &log).map_err(Failure::failed)?);
+    }
+    let asked = |name: &str, words: &[&str]| {
+        let socket = folder.join(format!("tailscale-{name}/socket"));
+        let host = lab
+            .host(name)
+            .map_err(|failure| TestbedError(failure.message().to_owned()))?;
+        let socket = format!("--socket={}", socket.display());
+        host.check(&[&["tailscale", socket.as_str()], words].concat())
+    };
+    let login = format!("--login-server=http://{address}:{CONTROL_PORT}");
+    let up = ["up", login.as_str(), "--accept-dns=false", "--timeout=20s"];
+    for name in ["oslo", "lima"] {
+        let up = wait_until(WAIT, || asked(name, &up));
+        up.map_err(Failure::failed)?;
+    }
+    let lima = asked("lima", &["ip", "-4"]).map_err(Failure::failed)?;
+    let lima = lima.trim();
+    let direct = wait_until(WAIT, || asked("oslo", &["ping", "--until-direct", lima]));
+    direct.map_err(Failure::failed)?;
+    tar_to(lab, "by-tailscale", lima)
 }
 
 /// A program whose settings are of this run alone.
