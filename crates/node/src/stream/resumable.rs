@@ -397,13 +397,13 @@ impl Resumable {
     }
 
     /// Datagrams of the service have gone or come beside the records: the connection acknowledges
-    /// what went.
+    /// what went. Only an opener looks for that.
     pub(crate) fn handle_beside(&mut self, now: Instant, sent: bool, received: bool) {
         self.used = now;
         if received {
             self.handle_heard(now);
         }
-        if sent && self.attached {
+        if sent && self.attached && self.opener {
             self.watch.owed.get_or_insert(now);
         }
     }

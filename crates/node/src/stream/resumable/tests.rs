@@ -467,3 +467,25 @@ fn silence_is_suspected_by_the_other_end_too() {
     end.handle_timeout(now + STREAM_PING);
     assert_eq!(end.poll_event(), None);
 }
+
+/// Each is acknowledged by the connection; only the opener looks for that.
+#[test]
+fn datagrams_beside_are_watched_by_the_opener() {
+    let now = Instant::now();
+    let unused = |opener| {
+        let mut end = Resumable::new(now, opener, STREAM_PATIENCE);
+        end.handle_attached(now, end.position(), (0, 10)).unwrap();
+        end
+    };
+    let later = now + Duration::from_millis(10);
+    let mut end = unused(true);
+    end.handle_beside(later, true, false);
+    assert_eq!((end.owed(), end.used()), (Some(later), later));
+    end.handle_timeout(later + STREAM_PATIENCE);
+    assert_eq!(end.poll_event(), Some(Event::Suspect));
+    end.handle_beside(later + STREAM_PATIENCE, false, true);
+    assert_eq!(end.owed(), None);
+    let mut other = unused(false);
+    other.handle_beside(later, true, false);
+    assert_eq!(other.owed(), None);
+}
