@@ -10,7 +10,7 @@ pub(crate) const WAIT: Duration = Duration::from_secs(60);
 /// How long the routers of a benchmark may take to form a ring.
 ///
 /// Source: a quarter of a minute for 255 on two idle cores. Past it the benchmark fails.
-pub(crate) const RING_WAIT: Duration = Duration::from_secs(240);
+pub(crate) const RING_WAIT: Duration = Duration::from_secs(1_200);
 
 /// How long a child program of a benchmark may take to end after it was asked to.
 ///

@@ -332,6 +332,8 @@ impl Task {
             let outputs;
             (engine, outputs) = match round.await {
                 Ok(done) => done,
+                // The program ends.
+                Err(error) if error.is_cancelled() => return,
                 Err(error) => return tracing::error!(%error, "messages are not stored any more"),
             };
             self.counts.take(&engine);
