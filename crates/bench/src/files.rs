@@ -2,8 +2,8 @@
 //!
 //! Two routers and their ring's authority are hosts of their own on a switch. Beside `ringway send`
 //! the same folder goes by rsync's daemon, through tar over one TCP connection, by croc, by
-//! sendme, and through tar over Tailscale, in turns and over the same line. What arrives is counted,
-//! and removed before the next run.
+//! sendme, and through tar over Tailscale, in turns and over the same line. What arrives is
+//! counted, and removed before the next run.
 
 mod beside;
 

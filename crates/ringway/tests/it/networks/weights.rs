@@ -115,7 +115,9 @@ fn transfers_to_one_peer_share_by_priority() {
     );
     eprintln!("{shown}");
     // A machine that is busy with others may not fill the line all the while.
-    let most = [first.1, swapped.1, leftover.1, late.1].into_iter().fold(0.0, f64::max);
+    let most = [first.1, swapped.1, leftover.1, late.1]
+        .into_iter()
+        .fold(0.0, f64::max);
     assert!(most >= 5.0, "{shown}");
     assert_near(&first.0, &[1.0, 2.0, 4.0], 0.05, &shown);
     assert_near(&swapped.0, &[4.0, 2.0, 1.0], 0.08, &shown);
