@@ -19,7 +19,7 @@ BATCHED_MESSAGES = 1000
 BATCHED_BYTES = 512 * 1024
 
 #: Seconds until a member that takes no more messages for now is asked again.
-BATCH_PAUSE = 0.1
+BATCH_PAUSE = 0.05
 
 #: Events that wait for a program. Past it looking waits for the program.
 EVENTS = 256

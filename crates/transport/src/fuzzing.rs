@@ -1,6 +1,9 @@
 //! Doors to private decoders, for the targets in `fuzz/` only.
 
+use bytes::Bytes;
+
 use crate::quic::clock::Word;
+use crate::quic::datagrams;
 use crate::stream::ws;
 use crate::{Receipt, Referral, exec, smtp};
 
@@ -46,13 +49,17 @@ pub fn mail_pop3(data: &[u8]) {
     }
 }
 
-/// What a peer says of its clock.
+/// A datagram on a connection for streams: what a peer says of its clock, or a stream's.
 ///
 /// # Panics
-/// When what was read is written differently.
+/// When what was read is written differently, or may be read as both.
 pub fn clock_word(data: &[u8]) {
-    if let Some(word) = Word::decode(data) {
-        assert_eq!(word.encode(), data);
+    let word = Word::decode(data).map(Word::encode);
+    let of_stream = datagrams::decode(Bytes::copy_from_slice(data));
+    let of_stream = of_stream.map(|(stream, payload)| datagrams::encode(stream, &payload));
+    assert!(word.is_none() || of_stream.is_none());
+    if let Some(written) = word.or(of_stream) {
+        assert_eq!(written, data);
     }
 }
 

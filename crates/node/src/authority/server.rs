@@ -191,6 +191,8 @@ impl Server {
                 source,
             })?;
         }
+        // Its address may have been changed since it was bound: the zone has the new one already.
+        serving.follow(&built.ring).await;
         let mut tasks = JoinSet::new();
         tasks.spawn(kept::keep_current(self.authority.clone()));
         tasks.spawn(former::tell(self.authority.clone()));

@@ -164,7 +164,7 @@ pub const STREAM_REASON: usize = 160;
 
 /// Datagrams of a UDP service that wait for the service's own socket.
 ///
-/// Source: ours; a burst. Past it they are dropped and counted.
+/// Source: ours; a burst. Past it they are lost, as UDP's may be.
 pub const SERVICE_DATAGRAMS: usize = 256;
 
 /// Peers of a UDP forward on one port: each is a stream of its own.

@@ -61,11 +61,8 @@ impl Beside {
 
     /// They go over this from now on.
     pub(super) fn set(&self, over: Option<StreamDatagrams>) {
-        let mut current = self.shared.over.lock();
-        let current = current.as_deref_mut();
-        if let Ok(current) = current {
-            *current = over;
-        }
+        let current = self.shared.over.lock();
+        *current.unwrap_or_else(PoisonError::into_inner) = over;
     }
 
     /// Bytes sent and received beside the stream.

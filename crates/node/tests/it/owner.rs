@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ringway_node::authority::{AddressChange, Authority, Site};
+use ringway_node::authority::{AddressChange, Authority, Server, Site};
 use ringway_node::certificate::Role;
 use ringway_node::config::Config;
 use ringway_node::directory::Directory;
@@ -11,6 +11,7 @@ use ringway_node::enrol::{Locator, bring, join};
 use ringway_node::state::{Membership, State};
 use ringway_testbed::free_address;
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 
 use crate::place::{Place, files};
 
@@ -126,6 +127,26 @@ async fn running_authority_follows_its_addresses() {
     let _serving = place.serve().await;
     assert!(TcpStream::connect(elsewhere(place.enrol)).await.is_ok());
     assert!(TcpStream::connect(place.enrol).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn address_changed_while_it_starts_is_followed() {
+    let place = Place::new();
+    let bound = Server::bind(place.authority()).await.unwrap();
+    let elsewhere = SocketAddr::from(([127, 0, 0, 2], place.enrol.port()));
+    let change = AddressChange {
+        enrol: Some(elsewhere.into()),
+        ..AddressChange::default()
+    };
+    place.authority().change_address(&change).unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let handle = bound.handle();
+    let running = tokio::spawn(bound.run(async { stopped.await.unwrap_or_default() }));
+    // It answers once it serves.
+    assert!(handle.beat().await.is_some());
+    assert!(TcpStream::connect(elsewhere).await.is_ok());
+    drop(stop);
+    running.await.unwrap().unwrap();
 }
 
 /// A host name is what members are given, and resolved by each of them.
