@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::io::IoSlice;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use ringway_dtl::Priority;
 use ringway_transport::quic::{QuicConnection, RecvStream, SendStream};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep_until, timeout};
 
@@ -25,6 +26,12 @@ use crate::limits::{STREAM_PATIENCE, STREAM_PATIENCE_IDLE_PRIORITY, STREAM_READ,
 
 /// Bytes of records that wait to be given to the connection.
 const AHEAD: usize = 4 * STREAM_RECORD;
+
+/// Pieces that are read, or written to the program, at once: more packets than QUIC takes at once.
+const PIECES: usize = 32;
+
+/// Room for less than this is not worth a read: a new buffer is made.
+const LEAST_READ: usize = STREAM_READ / 4;
 
 /// How often it is looked whether datagrams have come, while an answer is owed.
 const LOOK: Duration = Duration::from_millis(175);
@@ -121,8 +128,13 @@ pub(super) struct Driver {
     reader: RecordReader,
     /// Records that wait to be given to the connection.
     outgoing: VecDeque<Bytes>,
-    /// What is being written to the program.
-    to_local: Option<ToLocal>,
+    /// What is being written to the program, and whether its end comes behind that.
+    to_local: VecDeque<Bytes>,
+    ends_local: bool,
+    /// Where the next bytes of the program are read, which needs no memory of its own then.
+    buffer: BytesMut,
+    /// Where what the connection has is read.
+    pieces: [Bytes; PIECES],
     local_ended: bool,
     dialler: Option<Dialler>,
     dialling: Option<Dialling>,
@@ -175,7 +187,10 @@ impl Driver {
             counted: (0, 0),
             reader: RecordReader::default(),
             outgoing: VecDeque::new(),
-            to_local: None,
+            to_local: VecDeque::new(),
+            ends_local: false,
+            buffer: BytesMut::new(),
+            pieces: [const { Bytes::new() }; PIECES],
             local_ended: false,
             dialler,
             dialling: None,
@@ -291,8 +306,12 @@ impl Driver {
         if self.attachment.is_none() && !self.core.needs_no_peer() {
             self.dial(true);
         }
-        if self.to_local.is_none() {
-            self.to_local = self.core.poll_local();
+        while self.to_local.len() < PIECES && !self.ends_local {
+            match self.core.poll_local() {
+                Some(ToLocal::Data(bytes)) => self.to_local.push_back(bytes),
+                Some(ToLocal::End) => self.ends_local = true,
+                None => break,
+            }
         }
         self.count();
         None
@@ -382,7 +401,7 @@ impl Driver {
         let room = self.core.room().min(STREAM_READ);
         let reads_local = room > 0 && !self.local_ended;
         let due = self.due();
-        let mut buffer = BytesMut::new();
+        let writes_local = self.ends_local || !self.to_local.is_empty();
         let (sink, stream) = match &mut self.attachment {
             Some(it) => (Some(&mut it.sink), Some(&mut it.stream)),
             None => (None, None),
@@ -392,21 +411,20 @@ impl Driver {
             dialled = dial(self.dialling.as_mut()), if self.dialling.is_some() => {
                 Happened::Dialled(dialled)
             }
-            read = read_piece(stream) => Happened::Read(read),
+            read = read_pieces(stream, &mut self.pieces) => Happened::Read(read),
             written = write_pieces(sink, &mut self.outgoing), if !self.outgoing.is_empty() => {
                 Happened::Sent(written)
             }
-            read = async {
-                buffer.reserve(room);
-                (&mut local.reader).take(room as u64).read_buf(&mut buffer).await
-            }, if reads_local => Happened::LocalRead(read),
-            written = write_local(&mut local.writer, self.to_local.as_ref()), if self.to_local.is_some() => {
+            read = read_local(&mut local.reader, &mut self.buffer, room), if reads_local => {
+                Happened::LocalRead(read)
+            }
+            written = write_local(&mut local.writer, &self.to_local), if writes_local => {
                 Happened::LocalWritten(written)
             }
             () = moved(self.beside.as_ref()) => Happened::Beside,
             () = sleep_until(due.into()) => Happened::Nothing,
         };
-        self.handle(happened, buffer.freeze());
+        self.handle(happened);
     }
 
     fn due(&self) -> Instant {
@@ -426,12 +444,12 @@ impl Driver {
         due.max(now + LEAST_SLEEP)
     }
 
-    fn handle(&mut self, happened: Happened, buffer: Bytes) {
+    fn handle(&mut self, happened: Happened) {
         let now = Instant::now();
         match happened {
             Happened::Order(order) => self.obey(order),
             Happened::Dialled(outcome) => self.take_dialled(outcome),
-            Happened::Read(Some(piece)) => self.read(now, piece),
+            Happened::Read(Some(count)) => self.read(now, count),
             // The peer has closed it, or it is dead.
             Happened::Read(None) | Happened::Sent(false) => self.detach(),
             Happened::Beside => self.handle_beside(now),
@@ -440,48 +458,73 @@ impl Driver {
                 self.local_ended = true;
                 self.core.handle_local_end();
             }
-            Happened::LocalRead(Ok(_)) => self.core.handle_local(now, buffer),
+            Happened::LocalRead(Ok(_)) => {
+                let bytes = self.buffer.split().freeze();
+                self.core.handle_local(now, bytes);
+            }
             Happened::LocalRead(Err(error)) => {
                 self.local_ended = true;
                 self.core.reset(code::LOCAL, closed_by(&error));
             }
             Happened::LocalWritten(Ok(bytes)) => self.written(now, bytes),
             Happened::LocalWritten(Err(error)) => {
-                self.to_local = None;
+                self.to_local.clear();
+                self.ends_local = false;
                 self.core.reset(code::LOCAL, closed_by(&error));
             }
         }
     }
 
+    /// The program has taken so many bytes, or its end if there were none.
     fn written(&mut self, now: Instant, bytes: usize) {
-        match self.to_local.take() {
-            Some(ToLocal::Data(mut data)) => {
-                self.core.handle_written(now, bytes);
-                drop(data.split_to(bytes.min(data.len())));
-                self.to_local = (!data.is_empty()).then_some(ToLocal::Data(data));
+        if self.to_local.is_empty() {
+            self.ends_local = false;
+            self.core.handle_end_written();
+            return;
+        }
+        self.core.handle_written(now, bytes);
+        let mut left = bytes;
+        while let Some(first) = self.to_local.front_mut() {
+            let taken = left.min(first.len());
+            left -= taken;
+            first.advance(taken);
+            if !first.is_empty() {
+                break;
             }
-            Some(ToLocal::End) => self.core.handle_end_written(),
-            None => {}
+            self.to_local.pop_front();
         }
     }
 
-    fn read(&mut self, now: Instant, piece: Bytes) {
+    /// So many pieces have come.
+    fn read(&mut self, now: Instant, count: usize) {
         // A long record takes its time on a slow path.
         self.core.handle_heard(now);
-        self.reader.push(piece);
+        for at in 0..count.min(PIECES) {
+            let piece = self.pieces.get_mut(at).map(std::mem::take);
+            self.reader.push(piece.unwrap_or_default());
+            if !self.read_records(now) {
+                // The stream is over, and what is left means nothing.
+                self.reader = RecordReader::default();
+                return;
+            }
+        }
+    }
+
+    /// Those of the last piece; false if the peer breaks the protocol.
+    fn read_records(&mut self, now: Instant) -> bool {
         loop {
             match self.reader.next() {
                 Ok(Some(record)) => {
                     if let Err(broken) = self.core.handle_record(now, record) {
                         let peer = &self.entry.peer_name;
                         tracing::warn!(peer, %broken, "a peer breaks the protocol of streams");
-                        return;
+                        return false;
                     }
                 }
-                Ok(None) => return,
+                Ok(None) => return true,
                 Err(malformed) => {
                     self.core.reset(code::BROKEN, malformed.to_string());
-                    return;
+                    return false;
                 }
             }
         }
@@ -566,7 +609,8 @@ impl Driver {
 enum Happened {
     Order(Option<Order>),
     Dialled(Result<Dialled, NotDialled>),
-    Read(Option<Bytes>),
+    /// So many pieces.
+    Read(Option<usize>),
     Sent(bool),
     LocalRead(std::io::Result<usize>),
     LocalWritten(std::io::Result<usize>),
@@ -594,10 +638,10 @@ async fn moved(beside: Option<&Beside>) {
     }
 }
 
-/// The next bytes; none if the stream is over. Waits for ever without one.
-async fn read_piece(stream: Option<&mut RecvStream>) -> Option<Bytes> {
+/// How many pieces have come; none if the stream is over. Waits for ever without one.
+async fn read_pieces(stream: Option<&mut RecvStream>, pieces: &mut [Bytes]) -> Option<usize> {
     match stream {
-        Some(stream) => stream.read_chunk(STREAM_RECORD).await.ok().flatten(),
+        Some(stream) => stream.read_many_chunks(pieces).await.ok().flatten(),
         None => std::future::pending().await,
     }
 }
@@ -615,15 +659,35 @@ async fn write_pieces(sink: Option<&mut SendStream>, pieces: &mut VecDeque<Bytes
     written.is_ok()
 }
 
-async fn write_local(
-    writer: &mut (impl tokio::io::AsyncWrite + Unpin),
-    what: Option<&ToLocal>,
+/// What the program has said, at most `room` bytes. No memory is asked for while some of the last
+/// is left.
+async fn read_local(
+    reader: &mut (impl AsyncRead + Unpin),
+    buffer: &mut BytesMut,
+    room: usize,
 ) -> std::io::Result<usize> {
-    match what {
-        Some(ToLocal::Data(bytes)) => writer.write(bytes).await,
-        Some(ToLocal::End) => writer.shutdown().await.map(|()| 0),
-        None => std::future::pending().await,
+    if buffer.capacity() < LEAST_READ {
+        buffer.reserve(STREAM_READ);
     }
+    reader.take(room as u64).read_buf(buffer).await
+}
+
+/// Writes what the program takes of these at once; without any, its end.
+async fn write_local(
+    writer: &mut (impl AsyncWrite + Unpin),
+    pieces: &VecDeque<Bytes>,
+) -> std::io::Result<usize> {
+    if pieces.is_empty() {
+        return writer.shutdown().await.map(|()| 0);
+    }
+    let mut slices = [IoSlice::new(&[]); PIECES];
+    for (slice, piece) in slices.iter_mut().zip(pieces) {
+        *slice = IoSlice::new(piece);
+    }
+    let count = pieces.len().min(PIECES);
+    writer
+        .write_vectored(slices.get(..count).unwrap_or_default())
+        .await
 }
 
 /// Until the peer has the last records.
