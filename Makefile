@@ -169,7 +169,7 @@ bench-kademlia: setup ## lookups beside libp2p's Kademlia: target/bench/kademlia
 
 bench-trinity: setup-tests ## count mail in a ring of 20 routers, 500 queries a second: target/bench/trinity.json; minutes
 	$(CARGO) build --locked --package ringway --bin ringway --example trinity
-	$(CARGO) test --locked --package ringway --test it trinity::fifth
+	$(CARGO) test --locked --package ringway --test it trinity::answers_stay_right
 	@cat target/bench/trinity.json
 
 report: ## make docs/benchmarks.md from benches/results; seconds

@@ -3,8 +3,9 @@
 //
 // Build it once, beside tailscaled and tailscale:
 //
-//	go mod init control && go get tailscale.com@v1.98.10
+//	go mod init control && go get tailscale.com@v1.98.10 && go mod tidy
 //	go test -c -o tailscale-control
+//	go get tailscale.com/cmd/tailscale@v1.98.10 tailscale.com/cmd/tailscaled@v1.98.10
 //	go build tailscale.com/cmd/tailscaled tailscale.com/cmd/tailscale
 package control
 

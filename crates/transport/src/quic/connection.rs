@@ -170,7 +170,8 @@ impl QuicConnection {
     }
 
     /// Datagrams that belong to a stream of this connection: those of the peer go to `taker` from
-    /// now on, and are lost before, and while it is full. `None` where a connection has had too many streams.
+    /// now on, and are lost before, and while it is full. `None` where a connection has had too
+    /// many streams.
     pub fn datagrams(
         &self,
         stream: &SendStream,
