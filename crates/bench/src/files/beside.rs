@@ -20,6 +20,9 @@ const CROC_PORT: u16 = 9009;
 /// By which croc's ends find each other and agree on a key: for this run alone.
 const CROC_CODE: &str = "1234-alpha-beta-gamma";
 
+/// croc sends its standard input where that is a pipe, whatever files it is given.
+const WITHOUT_INPUT: &str = "exec \"$0\" \"$@\" < /dev/null";
+
 /// Where Tailscale's control server for tests listens.
 const CONTROL_PORT: u16 = 8090;
 
@@ -144,9 +147,9 @@ pub(super) fn croc(lab: &Lab) -> Result<(Duration, PathBuf), Failure> {
     let _relay = Running::start(relay, &log("relay")).map_err(Failure::failed)?;
     listens(lima, CROC_PORT)?;
     let relay = format!("{address}:{CROC_PORT}");
-    let sending = ["--relay", &relay, "send", "--no-local"];
-    let mut sender = at(lab.host("oslo")?, &sending);
-    sender.arg(&lab.sent);
+    let mut sender = at_home(lab, lab.host("oslo")?, "sh", &["-c", WITHOUT_INPUT, "croc"]);
+    sender.args(["--relay", &relay, "send", "--no-local"]);
+    sender.arg(&lab.sent).env("CROC_SECRET", CROC_CODE);
     let begin = Instant::now();
     let _sender = Running::start(sender, &log("send")).map_err(Failure::failed)?;
     says(&log("send"), "CROC_SECRET=")?;
