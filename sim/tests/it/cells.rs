@@ -1,5 +1,5 @@
-//! The cells that are measured beside the kernel's TCP, with twenty seeds each, fast lines with six:
-//! every figure is what it has to be in every run, or what is said here as long as it is not
+//! The cells that are measured beside the kernel's TCP, with twenty seeds each, fast lines with
+//! six: every figure is what it has to be in every run, or what is said here as long as it is not
 //! (docs/explanation/priority.md says why).
 
 use ringway_dtl::Algorithm;
