@@ -483,16 +483,7 @@ impl Driver {
             return;
         }
         self.core.handle_written(now, bytes);
-        let mut left = bytes;
-        while let Some(first) = self.to_local.front_mut() {
-            let taken = left.min(first.len());
-            left -= taken;
-            first.advance(taken);
-            if !first.is_empty() {
-                break;
-            }
-            self.to_local.pop_front();
-        }
+        take_off(&mut self.to_local, bytes);
     }
 
     /// So many pieces have come.
@@ -690,6 +681,20 @@ async fn write_local(
         .await
 }
 
+/// So many bytes of these are gone.
+fn take_off(pieces: &mut VecDeque<Bytes>, bytes: usize) {
+    let mut left = bytes;
+    while let Some(first) = pieces.front_mut() {
+        let taken = left.min(first.len());
+        left -= taken;
+        first.advance(taken);
+        if !first.is_empty() {
+            break;
+        }
+        pieces.pop_front();
+    }
+}
+
 /// Until the peer has the last records.
 async fn linger(mut attachment: Attachment, outgoing: VecDeque<Bytes>) {
     let mut last: Vec<Bytes> = outgoing.into();
@@ -699,4 +704,51 @@ async fn linger(mut attachment: Attachment, outgoing: VecDeque<Bytes>) {
         attachment.sink.stopped().await.ok()
     };
     timeout(LINGER, ending).await.ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    /// A program that takes nine bytes at once gets all, whatever pieces they stand in.
+    #[tokio::test]
+    async fn pieces_are_written_whole_by_parts() {
+        let (mut near, mut far) = tokio::io::duplex(9);
+        let lengths = [3, 1, 20, 4, 9, 9, 40, 2];
+        let content: Vec<u8> = (0..=u8::MAX).take(lengths.iter().sum()).collect();
+        let mut rest = Bytes::from(content.clone());
+        let pieces = lengths.iter().map(|length| rest.split_to(*length));
+        let mut pieces: VecDeque<Bytes> = pieces.collect();
+        let writing = async {
+            while !pieces.is_empty() {
+                let bytes = write_local(&mut near, &pieces).await.unwrap();
+                take_off(&mut pieces, bytes);
+            }
+            write_local(&mut near, &pieces).await.unwrap();
+        };
+        let mut came = Vec::new();
+        let (_, read) = tokio::join!(writing, far.read_to_end(&mut came));
+        read.unwrap();
+        assert_eq!(came, content);
+    }
+
+    /// Small reads share a buffer, of which none is asked for twice.
+    #[tokio::test]
+    async fn small_reads_share_one_buffer() {
+        let (mut near, mut far) = tokio::io::duplex(64);
+        let mut buffer = BytesMut::new();
+        let mut kept = Vec::new();
+        for key in b'a'..b'k' {
+            far.write_all(&[key]).await.unwrap();
+            let read = read_local(&mut near, &mut buffer, STREAM_READ).await;
+            assert_eq!(read.unwrap(), 1);
+            kept.push(buffer.split().freeze());
+        }
+        assert_eq!(kept.concat(), b"abcdefghij");
+        let first = kept[0].as_ptr().addr();
+        let last = kept[9].as_ptr().addr();
+        assert_eq!(last - first, 9, "each stands behind the one before");
+    }
 }
