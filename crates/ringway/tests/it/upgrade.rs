@@ -176,7 +176,6 @@ fn older_ring_is_upgraded_one_by_one() {
 /// Routers of this build keep counts. One of the release before is sent none of them, so that
 /// nothing is malformed to it, and it stays in the ring.
 #[test]
-#[ignore = "was not run yet beside the release before, see docs/dev/open.md"]
 fn counts_spare_routers_of_the_release_before() {
     let Some(older) = older_or_skip("counts_spare_routers_of_the_release_before") else {
         return;
